@@ -1,0 +1,30 @@
+"""Outward rounding: numbers that carry a proof of their own error.
+
+``arrays`` holds midpoint-radius arrays over NumPy (fast, for weights), ``real`` wraps python-flint's ``arb``
+(tight, for scalars and series), ``maximum`` bounds the maximum of a function of one real variable, ``machine``
+says what each dtype does to a number.
+"""
+
+from attnforge.balls.arrays import Balls, add_up, down, gamma, product_up, up
+from attnforge.balls.machine import MACHINES, Machine, machine, round_to
+from attnforge.balls.maximum import supremum
+from attnforge.balls.real import ball, interval, lower, precision, upper
+
+__all__ = [
+    "MACHINES",
+    "Balls",
+    "Machine",
+    "add_up",
+    "ball",
+    "down",
+    "gamma",
+    "interval",
+    "lower",
+    "machine",
+    "precision",
+    "product_up",
+    "round_to",
+    "supremum",
+    "up",
+    "upper",
+]

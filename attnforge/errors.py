@@ -1,0 +1,54 @@
+"""Every error attnforge raises on purpose, each a sentence in three parts: requirement, value got, remedy."""
+
+from __future__ import annotations
+
+__all__ = [
+    "AttnforgeError",
+    "CertificateError",
+    "DomainError",
+    "FileFormatError",
+    "RefusalError",
+    "TargetError",
+    "ToleranceError",
+]
+
+
+class AttnforgeError(Exception):
+    """Base of all errors. The message is ``requirement. Got value. Remedy.``
+
+    >>> print(AttnforgeError("`anchors` must be at least 2", "1", "Ask for more anchors"))
+    `anchors` must be at least 2. Got 1. Ask for more anchors.
+    """
+
+    def __init__(self, requirement: str, got: str | None = None, remedy: str | None = None) -> None:
+        self.requirement, self.got, self.remedy = requirement, got, remedy
+        parts = [requirement, None if got is None else f"Got {got}", remedy]
+        super().__init__(" ".join(_sentence(part) for part in parts if part))
+
+
+class TargetError(AttnforgeError, ValueError):
+    """The target is not what it must be: malformed text, wrong shape, not finite."""
+
+
+class DomainError(AttnforgeError, ValueError):
+    """A point outside the domain, or a domain that makes no sense."""
+
+
+class RefusalError(AttnforgeError, ValueError):
+    """No construction takes the request; the reasons are listed before memory is spent."""
+
+
+class ToleranceError(AttnforgeError, ValueError):
+    """The tolerance asked for cannot be had in this dtype."""
+
+
+class CertificateError(AttnforgeError, ValueError):
+    """A network, target or certificate that do not belong together."""
+
+
+class FileFormatError(AttnforgeError, ValueError):
+    """A file that is malformed, truncated, altered or too large to be trusted."""
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "\n")) else text + "."
