@@ -1,0 +1,9 @@
+"""What is to be approximated: targets, the boxes they live on, and what is known of their regularity."""
+
+from attnforge.targets.domain import Box, as_box
+from attnforge.targets.formula import Formula
+from attnforge.targets.stored import target_from_data
+from attnforge.targets.target import Target, TruncatedForm
+from attnforge.targets.truncated_linear import TruncatedLinear
+
+__all__ = ["Box", "Formula", "Target", "TruncatedForm", "TruncatedLinear", "as_box", "target_from_data"]

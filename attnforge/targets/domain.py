@@ -1,0 +1,121 @@
+"""Boxes: the compact sets on which functions are approximated and certified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.errors import DomainError
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Box:
+    """The set of x with lower <= x <= upper, entry by entry.
+
+    Args:
+        lower, upper: numbers (broadcast to ``shape``), arrays of that shape, or flat arrays of as many numbers.
+        shape: ``(d,)`` for a function of d inputs, ``(n, d)`` for a sequence; None keeps the shape of the bounds,
+            and two numbers alone make a box of any shape, fixed where it is used.
+
+    >>> Box(-1, 1, shape=(2,)).upper
+    array([1., 1.])
+    """
+
+    lower: Array
+    upper: Array
+
+    def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike, shape: Sequence[int] | None = None) -> None:
+        low, high = _numbers("lower", lower), _numbers("upper", upper)
+        if shape is None:
+            shape = np.broadcast_shapes(low.shape, high.shape) if _broadcastable(low, high) else low.shape
+        low, high = _fit(low, tuple(shape)), _fit(high, tuple(shape))
+        if not np.all(low <= high):
+            where = int(np.argmax(~(low <= high)))
+            got = f"lower={low.flat[where]}, upper={high.flat[where]} at entry {where}"
+            raise DomainError("A box needs lower <= upper in every entry", got, "Swap them")
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the points: () where it is not fixed yet."""
+        return self.lower.shape
+
+    @property
+    def middle(self) -> Array:
+        """The centre."""
+        return self.lower / 2 + self.upper / 2
+
+    def fixed(self, shape: tuple[int, ...]) -> Box:
+        """The same box with points of the given shape."""
+        if self.shape == shape:
+            return self
+        if self.shape == () or (len(shape) == 2 and self.shape == shape[1:]):
+            return Box(np.broadcast_to(self.lower, shape), np.broadcast_to(self.upper, shape))
+        raise DomainError(f"The domain must have points of shape {shape}", f"shape {self.shape}", "Give one bound each")
+
+    def check(self, points: npt.NDArray[Any]) -> None:
+        """Raise unless every point (batched over leading axes) is finite and inside."""
+        if not np.all(np.isfinite(points)):
+            raise DomainError("Inputs must be finite", "NaN or infinity", "Remove these points")
+        inside = (points >= self.lower) & (points <= self.upper)
+        if not np.all(inside):
+            where = tuple(int(i) for i in np.argwhere(~inside)[0])
+            entry = where[len(where) - self.lower.ndim :] if self.lower.ndim else ()
+            bounds = f"[{self.lower[entry]}, {self.upper[entry]}]"
+            raise DomainError(
+                f"Inputs must lie in the certified domain ({bounds} at entry {entry})",
+                f"{points[where]} at index {where}",
+                "Compile for a larger domain, or use net.module(), which does not check",
+            )
+
+
+def as_box(domain: Any) -> tuple[Box, tuple[str, ...] | None]:
+    """A box, and the names of its axes when the domain is a mapping such as ``{"x": (-1, 1)}``."""
+    if isinstance(domain, Box):
+        return domain, None
+    if isinstance(domain, Mapping):
+        names = tuple(str(name) for name in domain)
+        return _from_pairs(list(domain.values())), names
+    if isinstance(domain, Sequence) and not isinstance(domain, str):
+        return _from_pairs(list(domain)), None
+    remedy = 'Write {"x": (-1, 1)}, [(-1, 1)] or af.Box(-1, 1)'
+    raise DomainError("A domain is a mapping of names to intervals, a list of intervals or a Box", repr(domain), remedy)
+
+
+def _from_pairs(pairs: list[Any]) -> Box:
+    try:
+        array = np.asarray(pairs, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
+        raise DomainError("Each input needs an interval (lower, upper)", repr(pairs)[:200], "Write {'x': (-1, 1)}")
+    return Box(array[:, 0], array[:, 1])
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> Array:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DomainError(f"`{name}` must be numbers", repr(values)[:200], "Give a number or an array") from None
+    if not np.all(np.isfinite(array)):
+        raise DomainError(f"`{name}` must be finite: certificates hold on compact boxes", repr(values)[:200])
+    return array
+
+
+def _broadcastable(low: Array, high: Array) -> bool:
+    return low.ndim == 0 or high.ndim == 0 or low.shape == high.shape
+
+
+def _fit(values: Array, shape: tuple[int, ...]) -> Array:
+    if values.ndim and values.size == int(np.prod(shape)):
+        return values.reshape(shape)
+    if values.ndim == 0:
+        return np.broadcast_to(values, shape).copy()
+    raise DomainError(f"The bounds must fit the shape {shape}", f"shape {values.shape}", "Give one number, or one each")

@@ -1,0 +1,30 @@
+"""Expressions: text or sympy into a tree of our own, which can be evaluated, enclosed and differentiated.
+
+User text is never executed: the parser is written by hand, and knows numbers, names and one table of functions.
+"""
+
+from attnforge.targets.expression.derivative import derivative
+from attnforge.targets.expression.evaluate import enclose, evaluate
+from attnforge.targets.expression.linear import LinearForm, TruncatedForm, linear_form, truncated_linear_form
+from attnforge.targets.expression.parse import parse
+from attnforge.targets.expression.sympy_import import from_sympy
+from attnforge.targets.expression.text import to_text
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, variables
+
+__all__ = [
+    "Apply",
+    "Constant",
+    "LinearForm",
+    "Node",
+    "TruncatedForm",
+    "Variable",
+    "derivative",
+    "enclose",
+    "evaluate",
+    "from_sympy",
+    "linear_form",
+    "parse",
+    "to_text",
+    "truncated_linear_form",
+    "variables",
+]

@@ -1,0 +1,98 @@
+"""Values of an expression: on NumPy arrays, and enclosed on balls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, ctx
+
+from attnforge.balls.real import precision as working_precision
+from attnforge.errors import TargetError
+from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.intervals import UNDEFINED, Interval, from_ball, is_undefined, to_ball
+from attnforge.targets.expression.tree import Constant, Node, Variable, fold
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+
+def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
+    """The expression at all points at once.
+
+    The values broadcast against each other, and the result has their common shape, also when the expression does not
+    use them all. Everything is computed in float64, or in longdouble if a value is (`erf` then has float64 accuracy).
+    Points where the expression is undefined or overflows give NaN or infinity, without a warning: the caller checks.
+
+    A sum of many terms holds one array per term: give large inputs in pieces.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> evaluate(parse("x^2 - 1/y"), {"x": [1.0, 2.0], "y": 4.0})
+    array([0.75, 3.75])
+    """
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    dtype = _dtype(arrays)
+    arrays = {name: array.astype(dtype, copy=False) for name, array in arrays.items()}
+
+    def visit(each: Node, arguments: Sequence[Array]) -> Array:
+        if isinstance(each, Constant):
+            return np.asarray(each.value, dtype=dtype)
+        if isinstance(each, Variable):
+            return _lookup(arrays, each.name)
+        return np.asarray(function_of(each).array(*arguments), dtype=dtype)
+
+    with np.errstate(all="ignore"):
+        result = fold(node, visit)
+    return np.array(np.broadcast_to(result, np.broadcast_shapes(*(array.shape for array in arrays.values()))))
+
+
+def enclose(node: Node, values: Mapping[str, arb], *, precision: int | None = None) -> arb:
+    """A ball that contains the expression's value at every point of the balls given.
+
+    It is NaN (which contains everything, and is not finite) if the expression is undefined or unbounded somewhere in
+    them, or if this cannot be excluded. ``precision`` is in bits; None keeps ``flint.ctx.prec``, which is global: the
+    result is correct at any precision, only wider.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> enclose(parse("max(x, 0)"), {"x": arb(-3)})
+    0
+    """
+    with working_precision(precision or ctx.prec):
+        return to_ball(bounds(node, {name: from_ball(ball) for name, ball in values.items()}))
+
+
+def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
+    """The same from endpoint to endpoint: tight where a ball cannot be, as for sqrt on an interval that starts at 0.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> bounds(parse("sqrt(1 - x^2)"), {"x": Interval(arb(-1), arb(1))})
+    Interval(lower=0, upper=1.00000000000000)
+    """
+
+    def visit(each: Node, arguments: Sequence[Interval]) -> Interval:
+        if isinstance(each, Constant):
+            return Interval(arb(each.value), arb(each.value))
+        if isinstance(each, Variable):
+            return _lookup(values, each.name)
+        if any(is_undefined(argument) for argument in arguments):
+            return UNDEFINED
+        return function_of(each).interval(*arguments)
+
+    result = fold(node, visit)
+    return UNDEFINED if is_undefined(result) else result
+
+
+def _dtype(arrays: Mapping[str, Array]) -> np.dtype[Any]:
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise TargetError(f"The values of `{name}` must be real numbers", f"dtype {array.dtype}", "Convert them")
+    return np.result_type(np.float64, *(array.dtype for array in arrays.values()))
+
+
+def _lookup(values: Mapping[str, T], name: str) -> T:
+    if name not in values:
+        given = ", ".join(f"`{each}`" for each in values) or "none"
+        raise TargetError(f"The expression needs a value for `{name}`", f"values for {given}", f"Give `{name}` too")
+    return values[name]

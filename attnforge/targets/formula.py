@@ -1,0 +1,121 @@
+"""A closed-form expression on a box, as a target: parsed text or sympy, with named inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from flint import arb
+
+from attnforge.balls import Balls, upper
+from attnforge.errors import TargetError
+from attnforge.targets.domain import Box
+from attnforge.targets.expression import (
+    Node,
+    enclose,
+    evaluate,
+    from_sympy,
+    parse,
+    to_text,
+    truncated_linear_form,
+    variables,
+)
+from attnforge.targets.expression.linear import why_not_truncated_linear
+from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
+
+
+class Formula(Target):
+    """An expression tree with an order of its inputs, on a box with one axis an input.
+
+    >>> Formula("clamp(2*x + y, -1, 1)", Box([-1, -1], [1, 1]), ("x", "y")).values(np.array([[0.25, 0.0]]))
+    array([0.5])
+    """
+
+    layout: Literal["function"] = "function"
+
+    def __init__(self, expression: Any, domain: Box, names: tuple[str, ...] | None = None) -> None:
+        self.tree = _tree(expression)
+        self.domain = domain if domain.shape else domain.fixed((max(1, len(variables(self.tree))),))
+        if len(self.domain.shape) != 1:
+            raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
+        self._names = _input_names(variables(self.tree), names, self.domain.shape[0])
+        self._check_finite()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        return self._names
+
+    def values(self, points: AnyArray) -> AnyArray:
+        """Values at (..., d) points."""
+        columns = {name: points[..., i] for i, name in enumerate(self._names)}
+        return np.broadcast_to(evaluate(self.tree, columns), points.shape[:-1])
+
+    def truncated_form(self) -> TruncatedForm:
+        """Range_[a, b](w . x + t), if the expression is one."""
+        found = truncated_linear_form(self.tree, self._names, list(self.domain.lower), list(self.domain.upper))
+        if found is None:
+            reason = why_not_truncated_linear(self.tree, self._names)
+            remedy = "Write it as clamp(w*x + t, a, b), relu, max, min or an affine function of one linear form"
+            raise TargetError("The target must be a truncated linear function of one linear form", reason, remedy)
+        weights = [_ball(weight) for weight in found.weights]
+        mid, rad = np.array([[w.mid[()] for w in weights]]), np.array([[w.rad[()] for w in weights]])
+        offset = _ball(found.offset)
+        offsets = Balls(offset.mid.reshape(1), offset.rad.reshape(1))
+        return TruncatedForm(Balls(mid, rad), offsets, _ball(found.lower), _ball(found.upper))
+
+    def describe(self) -> str:
+        """The expression as text."""
+        return to_text(self.tree)
+
+    def to_data(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+        """For a file: the text, which is parsed again on loading."""
+        return {"kind": "formula", "text": to_text(self.tree), "names": list(self._names)}, box_to_data(self.domain)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Formula:
+        """From a file."""
+        return cls(str(data["text"]), box_from_data(arrays), tuple(str(name) for name in data["names"]))
+
+    def _check_finite(self) -> None:
+        """Refuse a formula without a finite value at the middle of its domain, before anything is built."""
+        middle = {name: arb(float(value)) for name, value in zip(self._names, self.domain.middle, strict=True)}
+        if not enclose(self.tree, middle).is_finite():
+            where = ", ".join(f"{name}={value:g}" for name, value in zip(self._names, self.domain.middle, strict=True))
+            raise TargetError("The formula must be finite on its domain", f"no finite value at {where}", "Shrink it")
+
+
+def _tree(expression: Any) -> Node:
+    if isinstance(expression, str):
+        return parse(expression)
+    return from_sympy(expression)
+
+
+def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
+    """The order of the inputs: as the domain names them, by index x[0], x[1], .., or the only one."""
+    if given is not None:
+        missing = [name for name in found if name not in given]
+        if missing:
+            got = f"{', '.join(missing)} in the formula, {', '.join(given)} in the domain"
+            raise TargetError("Every variable of the formula needs an interval in the domain", got, "Name it there")
+        return given
+    if axes == 1 and len(found) <= 1:
+        return found or ("x",)
+    stems = {name.split("[")[0] for name in found}
+    if len(stems) == 1 and all(name.endswith("]") for name in found):
+        stem = stems.pop()
+        names = tuple(f"{stem}[{i}]" for i in range(axes))
+        if set(found) <= set(names):
+            return names
+    raise TargetError(
+        "Several inputs need names: the domain must say which interval is whose",
+        f"variables {', '.join(found) or 'none'} and {axes} unnamed intervals",
+        'Write the domain as {"x": (-1, 1), "y": (0, 2)}, or the variables as x[0], x[1]',
+    )
+
+
+def _ball(value: arb) -> Balls:
+    """A scalar ball array around an arb."""
+    mid = float(value.mid())
+    return Balls(np.array(mid), np.array(upper(abs(value - arb(mid))) if value != arb(mid) else 0.0))

@@ -1,0 +1,24 @@
+"""Targets back from what a file holds: text is parsed again, numbers are checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attnforge.errors import AttnforgeError, FileFormatError
+from attnforge.targets.formula import Formula
+from attnforge.targets.target import AnyArray, Target
+from attnforge.targets.truncated_linear import TruncatedLinear
+
+KINDS: dict[str, type[Formula] | type[TruncatedLinear]] = {"formula": Formula, "truncated_linear": TruncatedLinear}
+
+
+def target_from_data(data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Target:
+    """The target whose ``to_data`` gave these."""
+    kind = data.get("kind")
+    if kind not in KINDS:
+        raise FileFormatError("A stored target is one of " + ", ".join(KINDS), repr(kind), "Use a newer attnforge")
+    try:
+        return KINDS[kind].from_data(data, arrays)
+    except (AttnforgeError, KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"The stored {kind} must be a valid target", str(error)[:500]) from error

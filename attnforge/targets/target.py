@@ -1,0 +1,72 @@
+"""What every kind of target answers: where it lives, its values, and whether it is a truncated linear function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Balls
+from attnforge.targets.domain import Box
+
+AnyArray = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedForm:
+    """Range_[lower, upper](w_i . x_i + t_i), with every number enclosed: the shape theorems and proofs work on.
+
+    ``weights`` (rows, d) and ``offsets`` (rows,): one row for all tokens, or one a token. ``lower`` and ``upper`` are
+    scalars.
+    """
+
+    weights: Balls
+    offsets: Balls
+    lower: Balls
+    upper: Balls
+
+
+class Target(ABC):
+    """A function to be approximated on a box.
+
+    ``layout`` says how points are shaped: ``function`` targets take (..., d) and return (...), ``tokens`` targets
+    take (..., n, d) and return (..., n) or (..., n, k).
+    """
+
+    layout: Literal["function", "tokens"]
+    domain: Box
+
+    @abstractmethod
+    def values(self, points: AnyArray) -> AnyArray:
+        """Values at the points, in their precision (float64 or longdouble)."""
+
+    @abstractmethod
+    def truncated_form(self) -> TruncatedForm:
+        """The target as a truncated linear function; a TargetError with the reason where it is not one."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for people."""
+
+    @abstractmethod
+    def to_data(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+        """A JSON-able description and named arrays, enough to rebuild the target."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the inputs, where they have any."""
+        return None
+
+
+def box_to_data(box: Box) -> dict[str, AnyArray]:
+    """The two arrays of a box, for a file."""
+    return {"domain.lower": np.asarray(box.lower), "domain.upper": np.asarray(box.upper)}
+
+
+def box_from_data(arrays: Mapping[str, AnyArray]) -> Box:
+    """The box stored by :func:`box_to_data`."""
+    return Box(arrays["domain.lower"], arrays["domain.upper"])
