@@ -1,0 +1,33 @@
+"""The intermediate representation: networks made of linear maps and softmax attention, as frozen NumPy data.
+
+Rows are tokens. A network maps an (n, m) array to an (n', m') array; everything is batched over leading axes.
+"""
+
+from attnforge.network.apply import apply, attention_weights
+from attnforge.network.architecture import check_architecture
+from attnforge.network.describe import describe
+from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
+from attnforge.network.layers import Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
+from attnforge.network.network import Network, rounded, unflatten
+
+__all__ = [
+    "Attention",
+    "Claims",
+    "Head",
+    "Layer",
+    "Linear",
+    "Network",
+    "Rows",
+    "Softmax",
+    "Term",
+    "apply",
+    "attention_weights",
+    "check_architecture",
+    "content_digest",
+    "count_parameters",
+    "describe",
+    "digest",
+    "flatten",
+    "rounded",
+    "unflatten",
+]

@@ -1,0 +1,162 @@
+"""Run a network in NumPy: the reference every other execution is compared with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.errors import DomainError
+from attnforge.network.layers import Attention, Head, Layer, Linear, Softmax, Term
+
+if TYPE_CHECKING:
+    from attnforge.network.network import Network
+
+Array = npt.NDArray[np.float64]
+
+CHUNK = 2**24  # attention weights held at once: 128 MB
+
+
+def apply(network: Network, tokens: Array, context: Array | None = None) -> Array:
+    """The network's output on a (..., n, m) array, in float64.
+
+    Large batches run in chunks, so memory stays bounded by the weights of ``CHUNK`` query-key pairs.
+    """
+    tokens = _checked(network, tokens)
+    batch = tokens.shape[:-2]
+    flat = tokens.reshape(-1, *tokens.shape[-2:])
+    if context is not None:
+        context = np.broadcast_to(context, (*batch, *np.shape(context)[-2:])).reshape(
+            len(flat), *np.shape(context)[-2:]
+        )
+    step = max(1, CHUNK // _pairs(network, tokens.shape[-2]))
+    parts = [
+        _run(network, flat[i : i + step], None if context is None else context[i : i + step])
+        for i in range(0, max(len(flat), 1), step)
+    ]
+    result = np.concatenate(parts)
+    return result.reshape(*batch, *result.shape[1:])
+
+
+def attention_weights(network: Network, tokens: Array, context: Array | None = None) -> list[list[Array]]:
+    """For each layer of attention, for each head, the (..., query, key) softmax weights."""
+    state, found = _checked(network, tokens), []
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            found.append([_weights(head, state, context)[0] for head in layer.heads])
+        state = apply_layer(layer, state, context)
+    return found
+
+
+def apply_layer(layer: Layer, state: Array, context: Array | None = None) -> Array:
+    """One layer on a (..., n, m) array."""
+    match layer:
+        case Linear():
+            return _linear(layer, state)
+        case Attention():
+            return _attention(layer, state, context)
+        case Softmax():
+            return _softmax(state)
+
+
+def _run(network: Network, state: Array, context: Array | None) -> Array:
+    for layer in network.layers:
+        state = apply_layer(layer, state, context)
+    return state
+
+
+def _linear(layer: Linear, state: Array) -> Array:
+    parts = [_term(term, state) for term in layer.terms]
+    total = parts[0] if parts else np.zeros(())
+    for part in parts[1:]:
+        total = total + part
+    if layer.constant is None:
+        return total
+    if not parts:
+        return np.broadcast_to(layer.constant, (*state.shape[:-2], *layer.constant.shape))
+    return total + layer.constant
+
+
+def _term(term: Term, state: Array) -> Array:
+    if term.map is not None:
+        state = state @ term.map if term.map.ndim == 2 else (state[..., None, :] @ term.map)[..., 0, :]
+    return state if term.mix is None else term.mix @ state
+
+
+def _attention(layer: Attention, state: Array, context: Array | None) -> Array:
+    width = layer.heads[0].output.shape[1]
+    total = state.copy() if layer.residual else np.zeros((*state.shape[:-1], width))
+    for head in layer.heads:
+        weights, values = _weights(head, state, context)
+        out = (weights[..., None, :] @ values)[..., 0, :] if values.ndim > weights.ndim else weights @ values
+        if head.query_rows.indices is None:
+            total = total + out @ head.output
+        else:
+            total[..., head.query_rows.indices, :] += out @ head.output
+    return total
+
+
+def _weights(head: Head, state: Array, context: Array | None) -> tuple[Array, Array]:
+    """Softmax weights (..., query, key) and values, (..., key, v) or, for own rows, (..., query, key, v)."""
+    queries = head.query_rows.take(state) @ head.query
+    keys, values = _keys_and_values(head, state, context)
+    if keys.ndim > queries.ndim:
+        return _softmax((keys @ queries[..., None])[..., 0]), values
+    return _softmax(queries @ np.swapaxes(keys, -1, -2)), values
+
+
+def _keys_and_values(head: Head, state: Array, context: Array | None) -> tuple[Array, Array]:
+    if head.key_rows is None:
+        assert head.memory_keys is not None and head.memory_values is not None
+        return head.memory_keys, head.memory_values
+    assert head.key is not None and head.value is not None
+    if head.key_rows.kind == "own":
+        rows = head.query_rows.take(state)[..., None, :]
+    else:
+        source = state if head.key_rows.source == "state" else context
+        if source is None:
+            raise DomainError("This network reads a second input (its keys and values)", "one input", "Call net(X, Y)")
+        rows = head.key_rows.take(source)
+    keys, values = rows @ head.key, rows @ head.value
+    if head.memory_keys is None or head.memory_values is None:
+        return keys, values
+    return _with_memory(head.memory_keys, keys), _with_memory(head.memory_values, values)
+
+
+def _with_memory(memory: Array, rows: Array) -> Array:
+    return np.concatenate([np.broadcast_to(memory, (*rows.shape[:-2], *memory.shape)), rows], axis=-2)
+
+
+def _softmax(scores: Array) -> Array:
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _checked(network: Network, tokens: npt.ArrayLike) -> Array:
+    tokens = np.asarray(tokens, dtype=np.float64)
+    wanted = (network.tokens or "n", network.features)
+    if tokens.ndim < 2 or tokens.shape[-1] != network.features or network.tokens not in (None, tokens.shape[-2]):
+        raise DomainError(f"The network takes arrays of shape (..., {wanted[0]}, {wanted[1]})", f"shape {tokens.shape}")
+    return tokens
+
+
+def _pairs(network: Network, tokens: int) -> int:
+    """Query-key pairs of the largest head, for one batch entry."""
+    largest = tokens
+    for layer in network.layers:
+        if isinstance(layer, Linear):
+            tokens = _rows_after(layer, tokens)
+        if isinstance(layer, Attention):
+            keys = max(head.memory_size + (tokens if head.key_rows is not None else 0) for head in layer.heads)
+            largest = max(largest, tokens * keys)
+    return max(largest, 1)
+
+
+def _rows_after(layer: Linear, tokens: int) -> int:
+    for term in layer.terms:
+        if term.mix is not None:
+            return len(term.mix)
+    if layer.constant is not None and len(layer.constant) > 1:
+        return len(layer.constant)
+    return tokens

@@ -1,0 +1,54 @@
+"""A network as a few readable lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from attnforge.network.flatten import count_parameters
+from attnforge.network.layers import Attention, Head, Layer, Linear, Softmax
+
+if TYPE_CHECKING:
+    from attnforge.network.network import Network
+
+
+def describe(network: Network) -> str:
+    """One line a layer: what it reads, what it writes, which keys its heads hold."""
+    total, nonzero = count_parameters(network)
+    rows = "n" if network.tokens is None else network.tokens
+    lines = [f"Network on ({rows}, {network.features}) tokens: {total:,} parameters, {nonzero:,} non-zero"]
+    return "\n".join(lines + [f"  {i}. {_layer(layer)}" for i, layer in enumerate(network.layers, start=1)])
+
+
+def _layer(layer: Layer) -> str:
+    match layer:
+        case Linear(terms, constant):
+            extra = "" if constant is None else " + constant"
+            shapes = Counter(_term(term.map, term.mix) for term in terms)
+            body = " + ".join(text if n == 1 else f"{n} terms {text}" for text, n in shapes.items())
+            return f"linear     Z -> {body}{extra}"
+        case Attention(heads, residual):
+            kinds = Counter(_head(head) for head in heads)
+            body = "; ".join(f"{n} head{'s' if n > 1 else ''}: {text}" for text, n in kinds.items())
+            return f"attention  {body}{' + residual' if residual else ''}"
+        case Softmax():
+            return "softmax    over features"
+
+
+def _term(feature_map: object, mix: object) -> str:
+    left = "" if mix is None else f"Q{list(getattr(mix, 'shape', ()))} "
+    right = "" if feature_map is None else f" P{list(getattr(feature_map, 'shape', ()))}"
+    return f"{left}Z{right}"
+
+
+def _head(head: Head) -> str:
+    parts = []
+    if head.memory_size:
+        parts.append(f"{head.memory_size} memory keys")
+    if head.key_rows is not None:
+        rows = head.key_rows
+        count = "all tokens" if rows.kind == "all" else "own token" if rows.kind == "own" else f"{rows.indices} tokens"
+        parts.append(count if rows.source == "state" else f"{count} of the second input")
+    width = f"score width {head.query.shape[1]}, writes {head.output.shape[1]}"
+    name = "" if head.claims is None else f" ({head.claims.construction}, sharpness {head.claims.sharpness:.4g})"
+    return f"{' and '.join(parts)}, {width}{name}"

@@ -1,0 +1,137 @@
+"""A network as a JSON skeleton and named arrays: the one traversal behind digests, counts, casts and files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.errors import FileFormatError
+from attnforge.network.layers import Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
+
+if TYPE_CHECKING:
+    from attnforge.network.network import Network
+
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+
+CLAIM = "claims."  # arrays under this name describe the network, they are not weights
+HEAD_WEIGHTS = ("query", "key", "value", "output", "memory_keys", "memory_values")
+
+
+def flatten(network: Network) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """A JSON-able skeleton and the arrays it refers to by name."""
+    arrays: dict[str, AnyArray] = {}
+    layers = [_flatten_layer(layer, f"layer{i}.", arrays) for i, layer in enumerate(network.layers)]
+    context = None if network.context is None else list(network.context)
+    return {"layers": layers, "features": network.features, "tokens": network.tokens, "context": context}, arrays
+
+
+def digest(network: Network) -> str:
+    """SHA-256 of the network: its structure, every weight, every claim."""
+    skeleton, arrays = flatten(network)
+    return content_digest(skeleton, arrays)
+
+
+def content_digest(skeleton: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> str:
+    """SHA-256 of canonical JSON followed by the named arrays in order of name."""
+    hasher = hashlib.sha256(json.dumps(skeleton, sort_keys=True, allow_nan=False).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        hasher.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+        hasher.update(array.tobytes())
+    return hasher.hexdigest()
+
+
+def count_parameters(network: Network) -> tuple[int, int]:
+    """Number of weights: all of them, and those that are not zero."""
+    weights = [array for name, array in flatten(network)[1].items() if is_weight(name)]
+    return sum(array.size for array in weights), sum(int(np.count_nonzero(array)) for array in weights)
+
+
+def is_weight(name: str) -> bool:
+    """Whether an array of this name is a weight, rather than a claim or a set of rows."""
+    return CLAIM not in name and not name.endswith("_rows")
+
+
+def _flatten_layer(layer: Layer, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    match layer:
+        case Linear(terms, constant):
+            _keep(arrays, prefix + "constant", constant)
+            for i, term in enumerate(terms):
+                _keep(arrays, f"{prefix}term{i}.map", term.map)
+                _keep(arrays, f"{prefix}term{i}.mix", term.mix)
+            return {"kind": "linear", "terms": len(terms)}
+        case Attention(heads, residual):
+            entries = [_flatten_head(head, f"{prefix}head{i}.", arrays) for i, head in enumerate(heads)]
+            return {"kind": "attention", "residual": residual, "heads": entries}
+        case Softmax():
+            return {"kind": "softmax"}
+
+
+def _flatten_head(head: Head, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    for name in HEAD_WEIGHTS:
+        _keep(arrays, prefix + name, getattr(head, name))
+    entry: dict[str, Any] = {
+        "query_rows": _flatten_rows(head.query_rows, prefix + "query_rows", arrays),
+        "key_rows": None if head.key_rows is None else _flatten_rows(head.key_rows, prefix + "key_rows", arrays),
+        "claims": None,
+    }
+    if head.claims is not None:
+        _keep(arrays, f"{prefix}{CLAIM}positions", head.claims.positions)
+        sharpness = float(head.claims.sharpness).hex()
+        roles = list(head.claims.roles)
+        entry["claims"] = {"construction": head.claims.construction, "sharpness": sharpness, "roles": roles}
+    return entry
+
+
+def _flatten_rows(rows: Rows, name: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    _keep(arrays, name, rows.indices)
+    return {"kind": rows.kind, "source": rows.source}
+
+
+def _keep(arrays: dict[str, AnyArray], name: str, array: AnyArray | None) -> None:
+    if array is not None:
+        arrays[name] = array
+
+
+def unflatten_layer(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, AnyArray]) -> Layer:
+    """The layer that :func:`flatten` described by ``entry``."""
+    match entry["kind"]:
+        case "linear":
+            names = [f"{prefix}term{i}." for i in range(int(entry["terms"]))]
+            terms = tuple(Term(arrays.get(name + "map"), arrays.get(name + "mix")) for name in names)
+            return Linear(terms, arrays.get(prefix + "constant"))
+        case "attention":
+            heads = (_unflatten_head(e, f"{prefix}head{i}.", arrays) for i, e in enumerate(entry["heads"]))
+            return Attention(tuple(heads), bool(entry["residual"]))
+        case "softmax":
+            return Softmax()
+        case other:
+            raise FileFormatError("A layer is linear, attention or softmax", repr(other))
+
+
+def _unflatten_head(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, AnyArray]) -> Head:
+    weights = {name: arrays.get(prefix + name) for name in HEAD_WEIGHTS}
+    if weights["query"] is None or weights["output"] is None:
+        raise FileFormatError("A head has a query map and an output map", f"none at {prefix}")
+    claims = entry["claims"]
+    if claims is not None:
+        sharpness, positions = float.fromhex(claims["sharpness"]), arrays[f"{prefix}{CLAIM}positions"]
+        claims = Claims(str(claims["construction"]), sharpness, positions, tuple(claims["roles"]))
+    return Head(
+        **weights,  # type: ignore[arg-type]
+        query_rows=_unflatten_rows(entry["query_rows"], arrays.get(prefix + "query_rows")),
+        key_rows=None
+        if entry["key_rows"] is None
+        else _unflatten_rows(entry["key_rows"], arrays.get(prefix + "key_rows")),
+        claims=claims,
+    )
+
+
+def _unflatten_rows(entry: Mapping[str, Any], indices: AnyArray | None) -> Rows:
+    return Rows(entry["kind"], indices, entry["source"])
