@@ -1,0 +1,26 @@
+"""The list of constructions. A new theorem is a new file and a line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnforge.errors import RefusalError
+from attnforge.theorems.construction import Construction
+from attnforge.theorems.gate import Gate
+from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
+from attnforge.theorems.truncated_linear import TruncatedLinearHead
+
+CONSTRUCTIONS: tuple[Construction[Any], ...] = (Gate(), TruncatedLinearHead(), MultiheadTruncatedLinear())
+
+
+def construction(name: str) -> Construction[Any]:
+    """The construction of that name.
+
+    >>> construction("gate").rate
+    'O(1/sharpness), 3 keys'
+    """
+    found = [entry for entry in CONSTRUCTIONS if entry.name == name]
+    if not found:
+        names = ", ".join(entry.name for entry in CONSTRUCTIONS)
+        raise RefusalError(f"`construction` must be 'auto' or one of {names}", repr(name), "Choose one of these")
+    return found[0]

@@ -1,0 +1,193 @@
+r"""One softmax head that computes a truncated linear function (after Hu et al. 2025).
+
+For anchors $L_k = a + kh$, $k = 0..p-1$, on $[a, b]$, the head with scores $\beta(2 y L_k - L_k^2)$ and values $L_k$
+satisfies, for every real $y$ and with $c = \beta h^2$,
+$$ |\mathrm{head}(y) - \mathrm{clamp}(y, a, b)| \le h\,E(c), \qquad E(c) \to \tfrac12 \ (c \to \infty), \quad
+   \min_c E(c) = 0.063 \text{ at } c = 2.7 . $$
+Why: the scores differ from $-\beta(y - L_k)^2$ by a term common to all keys, so the weights are a discrete Gaussian
+around y; E is the error of the bracketing pair (*spacing*) and what the other anchors add (*leakage*), see
+:mod:`attnforge.lemmas.leakage`. The rate is O(1/p) for every fixed c. On the papers' open grid,
+$h = (b-a)/p$ and the last step is missing, so the bound there is $h$ plus leakage.
+
+Layouts. **memory**: token i becomes $(u_i, 1)$, $u = (y - a)/h - k_0$, and the head owns p keys
+$(\kappa, \kappa^2)$, $\kappa = k - k_0$: small integers, exact in every dtype up to its precision (where $\kappa^2$ needs
+more digits it is split in two features). Scores $2c\,u\kappa - c\,\kappa^2$.
+**literal**: the paper's padded sequence. Token k < n carries $w_k * x_k + t_k/d$ in its first d features; every token
+k < p carries $k$ (d times), $k(L_0 + L_k)$, 1, and $L_k e_G$. Scores
+$\beta_p[2k y_i - k(L_0 + L_k)] = -(\beta_p/h)[(y_i - L_k)^2 - (y_i - L_0)^2]$ with $\beta_p = \beta h$: the same weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors import Grid, Sharpness, sharpness, tuned, uniform
+from attnforge.balls import machine, round_to
+from attnforge.errors import RefusalError, TargetError
+from attnforge.lemmas.leakage import interpolation, row_error
+from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
+from attnforge.targets import Target
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.linear_form import form_and_one, form_of, products_per_token, tokens_of
+
+Array = npt.NDArray[np.float64]
+Layout = Literal["memory", "literal"]
+
+
+@dataclass(frozen=True)
+class AnchorPlan:
+    """p anchors, their grid and sharpness, and how to lay them out."""
+
+    anchors: int
+    sharpness: float
+    grid: Grid = "closed"
+    layout: Layout = "memory"
+    dtype: str = "float64"
+
+
+class TruncatedLinearHead(Construction[AnchorPlan]):
+    """One head, p anchors."""
+
+    name = "truncated_linear"
+    function_class = "truncated linear Range_[a,b](w.x + t)"
+    rate = "O(1/p)"
+    reference = "Hu et al. 2025, one head"
+
+    def accepts(self, target: Target) -> str | None:
+        """Truncated linear targets."""
+        return reason_not_truncated(target)
+
+    def size(self, target: Target, tol: float, dtype: str) -> AnchorPlan:
+        """The fewest anchors whose tuned bound is at most tol: p - 1 >= (b - a) E(c) / tol."""
+        _, _, a, b = form_of(target)
+        disturbance = 0.0
+        for _ in range(4):  # the sharpness depends weakly on p through rounding: a few rounds settle it
+            c = tuned(disturbance)
+            steps = max(1.0, np.ceil((b - a) * interpolation(c, disturbance * c) / tol))
+            if not (math.isfinite(steps) and 2 * disturbance < 1):
+                needed = (b - a) * interpolation(tuned()) / tol
+                raise RefusalError(
+                    f"{dtype} must separate the scores of neighbouring anchors",
+                    f"tol={tol:g}, which needs about {needed:.2g} anchors",
+                    "Ask for a larger tol, a higher precision, or the gate",
+                )
+            disturbance = score_disturbance(int(steps) + 1, dtype)
+        return AnchorPlan(int(steps) + 1, c / ((b - a) / steps) ** 2, dtype=dtype)
+
+    def cost(self, target: Target, plan: AnchorPlan) -> Cost:
+        """Two or three numbers an anchor (memory), a row of 2d + 3 features an anchor (literal)."""
+        w, _, _, _ = form_of(target)
+        d, tokens = w.shape[1], tokens_of(target) or 1
+        if plan.layout == "memory":
+            return Cost.of(plan.anchors, 4 * plan.anchors + 2 * w.size + 8)
+        width = 2 * d + 3
+        return Cost.of(plan.anchors, plan.anchors * (width + 2 * tokens) + tokens * d * width + 4 * width * d)
+
+    def build(self, target: Target, plan: AnchorPlan) -> Network:
+        """The weights, in either layout."""
+        w, t, a, b = form_of(target)
+        positions, h = uniform(a, b, plan.anchors, plan.grid)
+        claims = Claims(self.name, plan.sharpness, positions, ("anchor",) * plan.anchors)
+        output = output_map(target)
+        if plan.layout == "memory":
+            return _memory(w, t, positions, h, plan, claims, output, tokens_of(target))
+        return _literal(w, t, positions, h, plan, claims, output, tokens_of(target) or 1)
+
+    def bound(self, target: Target, plan: AnchorPlan) -> dict[str, float]:
+        """``spacing``: the bracketing pair; ``leakage``: the other anchors."""
+        _, _, a, b = form_of(target)
+        _, h = uniform(a, b, plan.anchors, plan.grid)
+        return row_error(plan.sharpness * h * h, h, plan.anchors, open_grid=plan.grid == "open")
+
+
+def score_disturbance(anchors: int, dtype: str) -> float:
+    """Rounding of centred scores, divided by c: five roundings of 2 u kappa - kappa^2 with both up to p/2."""
+    return 5 * machine(dtype).accumulation * 3 * (anchors / 2) ** 2
+
+
+def resolve_sharpness(asked: Sharpness, h: float, anchors: int, dtype: str) -> float:
+    """The beta asked for, where tuned takes the dtype's score rounding into account."""
+    return sharpness(asked, h, dtype, score_disturbance(anchors, dtype))
+
+
+def reason_not_truncated(target: Target) -> str | None:
+    """None for truncated linear targets, else the reason."""
+    try:
+        target.truncated_form()
+    except TargetError as error:
+        return str(error)
+    return None
+
+
+def output_map(target: Target) -> Array:
+    """W_O (1, k): writes the value into the chosen output feature."""
+    outputs = getattr(target, "outputs", None)
+    row = np.zeros((1, 1 if outputs is None else outputs))
+    row[0, getattr(target, "output", 0) if outputs is not None else 0] = 1.0
+    return row
+
+
+def index_keys(kappa: Array, dtype: str) -> Array:
+    """Keys (kappa, kappa^2), with kappa^2 split into two features where the dtype cannot hold it in one."""
+    square = kappa * kappa
+    high = round_to(square, dtype)
+    columns = [kappa, square] if np.array_equal(high, square) else [kappa, high, round_to(square - high, dtype)]
+    return np.stack(columns, axis=1)
+
+
+def index_query(c: float, keys: Array, shift: float = 0.0) -> Array:
+    """W_Q for tokens (u, 1) and :func:`index_keys`: scores 2c (u - shift) kappa - c kappa^2."""
+    query = np.zeros((2, keys.shape[1]))
+    query[:, 0] = 2 * c, -2 * c * shift
+    query[1, 1:] = -c
+    return query
+
+
+def _memory(
+    w: Array, t: Array, positions: Array, h: float, plan: AnchorPlan, claims: Claims, output: Array, tokens: int | None
+) -> Network:
+    p = len(positions)
+    centre = p // 2
+    keys = index_keys(np.arange(p) - float(centre), plan.dtype)
+    c = plan.sharpness * h * h
+    head = Head(
+        query=index_query(c, keys), output=output, memory_keys=keys, memory_values=positions[:, None], claims=claims
+    )
+    encode = form_and_one(w, t, 1 / h, -positions[0] / h - centre)
+    return Network((encode, Attention((head,))), w.shape[1], tokens)
+
+
+def _literal(
+    w: Array, t: Array, positions: Array, h: float, plan: AnchorPlan, claims: Claims, output: Array, tokens: int
+) -> Network:
+    p, d = len(positions), w.shape[1]
+    if p < tokens:
+        raise RefusalError(
+            "The paper's padded sequence holds the n tokens among its p anchors, so `anchors` must be at least n",
+            f"anchors={p}, n={tokens}",
+            "Ask for more anchors, or use layout='memory'",
+        )
+    numbers, width, k = np.arange(p, dtype=np.float64), 2 * d + 2 + output.shape[1], slice(d, 2 * d)
+    constant = np.zeros((p, width))
+    constant[:tokens, :d] = np.broadcast_to(t, (tokens,))[:, None] / d
+    constant[:, k] = numbers[:, None]
+    constant[:, 2 * d] = numbers * (positions[0] + positions)
+    constant[:, 2 * d + 1] = 1.0
+    constant[:, 2 * d + 2 :] = positions[:, None] * output
+    encode = Linear((Term(products_per_token(w, tokens, width), np.eye(p, tokens)),), constant)
+
+    paper_sharpness = plan.sharpness * h
+    query, key, value = np.zeros((width, d + 1)), np.zeros((width, d + 1)), np.zeros((width, output.shape[1]))
+    query[np.arange(d), np.arange(d)] = 2 * paper_sharpness
+    query[2 * d + 1, d] = -paper_sharpness
+    key[np.arange(d, 2 * d), np.arange(d)] = 1.0
+    key[2 * d, d] = 1.0
+    value[2 * d + 2 :] = np.eye(output.shape[1])
+    head = Head(query, np.eye(output.shape[1]), key=key, value=value, key_rows=Rows(), claims=claims)
+    read = Linear((Term(None, np.eye(tokens, p)),))
+    return Network((encode, Attention((head,)), read), d, tokens)
