@@ -1,0 +1,7 @@
+"""Networks as PyTorch modules that run on ``scaled_dot_product_attention``."""
+
+from attnforge.runtime.audit import audit, operations
+from attnforge.runtime.module import AttentionNetwork
+from attnforge.runtime.shapes import TargetModule
+
+__all__ = ["AttentionNetwork", "TargetModule", "audit", "operations"]

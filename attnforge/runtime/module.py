@@ -1,0 +1,121 @@
+"""A network as an ``nn.Module``: linear maps and softmax attention, batch first, any dtype, differentiable."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnforge.errors import DomainError
+from attnforge.network import Attention, Layer, Linear, Network
+from attnforge.runtime.dense import HeadGroup, group_heads
+from attnforge.runtime.weights import keep
+
+
+class AttentionNetwork(nn.Module):
+    """Runs a :class:`attnforge.network.Network`: (..., n, m) in, (..., n', m') out, in the module's own dtype.
+
+    Inputs are cast to that dtype and outputs stay in it. Nothing is checked: NaN and points outside the certified
+    domain pass through. With ``trainable`` every weight is a parameter, else a buffer.
+    """
+
+    def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(_module(layer, dtype, trainable) for layer in network.layers)
+        self.features, self.tokens, self.dtype = network.features, network.tokens, dtype
+
+    def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:
+        """The network's output."""
+        _check_shape(self, tokens)
+        state = tokens.to(self.dtype)
+        state = state.reshape(-1, *tokens.shape[-2:])
+        second = None if context is None else context.to(self.dtype).reshape(-1, *context.shape[-2:])
+        for layer in self.layers:
+            state = layer(state, second)
+        return state.reshape(*tokens.shape[:-2], *state.shape[-2:])
+
+    def attention(self, tokens: Tensor, context: Tensor | None = None) -> list[list[Tensor]]:
+        """For each layer of attention, for each head, the softmax weights (..., query, key)."""
+        _check_shape(self, tokens)
+        state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
+        second = None if context is None else context.to(self.dtype).reshape(-1, *context.shape[-2:])
+        found = []
+        for layer in self.layers:
+            if isinstance(layer, AttentionLayer):
+                weights = layer.weights(state, second)
+                found.append([w.reshape(*tokens.shape[:-2], *w.shape[-2:]) for w in weights])
+            state = layer(state, second)
+        return found
+
+
+class LinearLayer(nn.Module):
+    """Z -> sum_i Q_i Z P_i + R."""
+
+    def __init__(self, layer: Linear, dtype: torch.dtype, trainable: bool) -> None:
+        super().__init__()
+        self.count = len(layer.terms)
+        for i, term in enumerate(layer.terms):
+            keep(self, f"map{i}", term.map, dtype, trainable)
+            keep(self, f"mix{i}", term.mix, dtype, trainable)
+        keep(self, "constant", layer.constant, dtype, trainable)
+
+    def forward(self, state: Tensor, _context: Tensor | None = None) -> Tensor:
+        """The sum of the terms and the constant."""
+        total = None
+        for i in range(self.count):
+            part = self._term(state, getattr(self, f"map{i}"), getattr(self, f"mix{i}"))
+            total = part if total is None else total + part
+        if self.constant is None:
+            return total
+        if total is None:
+            return self.constant.expand(state.shape[0], -1, -1)
+        return total + self.constant
+
+    @staticmethod
+    def _term(state: Tensor, feature_map: Tensor | None, mix: Tensor | None) -> Tensor:
+        if feature_map is not None:
+            own = feature_map.dim() == 3
+            state = (state.unsqueeze(-2) @ feature_map).squeeze(-2) if own else state @ feature_map
+        return state if mix is None else mix @ state
+
+
+class AttentionLayer(nn.Module):
+    """Groups of like heads, each one call of ``scaled_dot_product_attention``, summed."""
+
+    def __init__(self, layer: Attention, dtype: torch.dtype, trainable: bool) -> None:
+        super().__init__()
+        self.order, groups = group_heads(layer.heads)
+        self.groups = nn.ModuleList(HeadGroup(heads, dtype, trainable) for heads in groups)
+        self.residual = layer.residual
+
+    def forward(self, state: Tensor, context: Tensor | None = None) -> Tensor:
+        """The heads' sum at their query rows, plus the input with ``residual``."""
+        total = state if self.residual else None
+        for group in self.groups:
+            total = group(state, context, total)
+        return total
+
+    def weights(self, state: Tensor, context: Tensor | None = None) -> list[Tensor]:
+        """Softmax weights (batch, query, key) of every head, in the network's order."""
+        found = [weights for group in self.groups for weights in group.weights(state, context)]
+        return [found[i] for i in self.order]
+
+
+class SoftmaxLayer(nn.Module):
+    """Softmax over the features of each token."""
+
+    def forward(self, state: Tensor, _context: Tensor | None = None) -> Tensor:
+        """The softmax."""
+        return torch.softmax(state, dim=-1)
+
+
+def _module(layer: Layer, dtype: torch.dtype, trainable: bool) -> nn.Module:
+    if isinstance(layer, Linear):
+        return LinearLayer(layer, dtype, trainable)
+    return AttentionLayer(layer, dtype, trainable) if isinstance(layer, Attention) else SoftmaxLayer()
+
+
+def _check_shape(module: AttentionNetwork, tokens: Tensor) -> None:
+    fits = tokens.dim() >= 2 and tokens.shape[-1] == module.features and module.tokens in (None, tokens.shape[-2])
+    if not fits:
+        wanted = f"(..., {module.tokens or 'n'}, {module.features})"
+        raise DomainError(f"The network takes tensors of shape {wanted}", f"shape {tuple(tokens.shape)}")
