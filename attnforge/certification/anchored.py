@@ -1,0 +1,227 @@
+"""Theorem bounds re-evaluated for heads with rows of anchors: one head, or several that share a row with sentinels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Balls, Machine, add_up, gamma, product_up
+from attnforge.certification.row_of_anchors import Form, Keys, Row, read_keys, read_row
+from attnforge.certification.slab import slab
+from attnforge.certification.tokens import Tokens, input_tokens, linear
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.lemmas.border import border
+from attnforge.lemmas.disturbance import Disturbance, heads_disturbance
+from attnforge.lemmas.leakage import row_error
+from attnforge.network import Head, Linear
+from attnforge.targets import TruncatedForm
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A single layer of attention on encoded tokens, the target it is compared with, and the dtype's model."""
+
+    encode: tuple[Linear, ...]
+    heads: tuple[Head, ...]
+    form: TruncatedForm
+    lower: Array
+    upper: Array
+    output: int
+    machine: Machine
+
+    def asking(self, tokens: Tokens) -> Tokens:
+        """The rows whose outputs are read: the first ones (padding asks too, but nobody reads it)."""
+        return tokens.rows(slice(len(self.lower)))
+
+    def tokens(self, lower: Array, upper: Array) -> Tokens:
+        """The rows the heads see, for inputs in the given boxes."""
+        rows = input_tokens(lower, upper, self.machine)
+        for layer in self.encode:
+            rows = linear(layer, rows, self.machine)
+        return rows
+
+    def forms(self, tokens: Tokens) -> tuple[Balls, Balls]:
+        """The target's weights (R, d) and offsets (R,) on the rows."""
+        count = len(self.form.offsets.mid)
+        pick = tokens.source if count > 1 else np.zeros(len(tokens.source), dtype=np.int64)
+        return self.form.weights[pick], self.form.offsets[pick]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval [a, b] of the target."""
+        return float(self.form.lower.mid), float(self.form.upper.mid)
+
+
+def bound_anchored(problem: Problem) -> dict[str, float]:
+    """Named parts for the heads of one layer: ``spacing``, ``leakage``, ``rounding``."""
+    grid = read_grid(problem)
+    tokens = problem.tokens(problem.lower, problem.upper)
+    keys = [read_keys(head, tokens, problem.machine, problem.output) for head in problem.heads]
+    everywhere = problem.asking(tokens)
+    whole = _rows(problem, grid, keys, everywhere, *_range(problem, everywhere))
+    margin = grid.step * max(row.position(everywhere) for row in whole)
+    low, high = problem.interval[0] - margin, problem.interval[1] + margin
+    boxes = slab(problem.lower, problem.upper, *problem.forms(everywhere), low, high)
+    near = problem.asking(problem.tokens(*boxes))
+    rows = _rows(problem, grid, keys, near, low, high)
+    _separates(rows, problem.machine, grid)
+    if len(rows) == 1:
+        return _one_head(problem, grid, keys, rows[0], near)
+    return _several(problem, grid, keys, rows, near, max(row.apart(whole[0], everywhere) for row in whole))
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The row of anchors the heads claim to share: first position, step, places of each head's keys, own keys."""
+
+    first: float
+    step: float
+    count: int
+    places: tuple[npt.NDArray[np.int64], ...]
+    own: tuple[npt.NDArray[np.bool_], ...]
+    open_grid: bool
+
+
+def read_grid(problem: Problem) -> Grid:
+    """The common row, from the claimed positions; anything but consecutive places is refused."""
+    a, b = problem.interval
+    positions, own = [], []
+    for head in problem.heads:
+        if head.claims is None or len(head.claims.roles) != len(head.claims.positions):
+            raise CertificateError(
+                "Heads claim a position and a role for every key", "no claims", "Rebuild the network"
+            )
+        roles = np.array(head.claims.roles)
+        if not set(head.claims.roles) <= {"anchor", "sentinel", "ghost"}:
+            raise CertificateError("Keys of a row are anchors, sentinels or ghosts", str(set(head.claims.roles)))
+        positions.append(head.claims.positions)
+        own.append(roles != "sentinel")
+    anchors = np.concatenate(
+        [p[np.array(h.claims.roles) == "anchor"] for p, h in zip(positions, problem.heads, strict=True)]
+    )  # type: ignore[union-attr]
+    count = len(anchors)
+    if count < 2 or not np.all(np.diff(anchors) > 0):
+        raise CertificateError("Anchors stand in increasing order, at least two", f"{count} anchors")
+    first, step = float(anchors[0]), float((anchors[-1] - anchors[0]) / (count - 1))
+    places = tuple(np.round((p - first) / step).astype(np.int64) for p in positions)
+    if any(np.any(np.diff(place) != 1) for place in places):
+        raise CertificateError("The keys of a head stand on consecutive places of the row", "a gap or a repetition")
+    open_grid = b - anchors[-1] > step / 2
+    return Grid(first, step, count, places, tuple(own), bool(open_grid))
+
+
+def _rows(problem: Problem, grid: Grid, keys: list[Keys], tokens: Tokens, low: float, high: float) -> list[Row]:
+    """Every head against the row, for y in [low, high] (several heads: y between the head's own keys)."""
+    weights, offsets = problem.forms(tokens)
+    rows: list[Row] = []
+    for head, found, places in zip(problem.heads, keys, grid.places, strict=True):
+        if len(found.values.mid) != len(places):
+            raise CertificateError("A head has as many keys as it claims", f"{len(found.values.mid)}, {len(places)}")
+        start, end = low, high
+        if len(problem.heads) > 1:
+            start, end = grid.first + grid.step * (places[0] - 1), grid.first + grid.step * (places[-1] + 1)
+        middle = int(places[len(places) // 2 if len(places) > 2 else 0])
+        reference = Balls.exact(grid.first) + Balls.exact(grid.step) * Balls.exact(float(middle))
+        form = Form(weights, offsets, float(start), float(end))
+        c = rows[0].c if rows else None
+        rows.append(read_row(head, found, places, tokens, form, grid.step, reference, c, problem.machine))
+    return rows
+
+
+def _range(problem: Problem, tokens: Tokens) -> tuple[float, float]:
+    """All values of y on the domain."""
+    weights, offsets = problem.forms(tokens)
+    reach = (weights.magnitude() * tokens.box.magnitude()).sum(axis=1) + offsets.magnitude()
+    return -float(reach.max()), float(reach.max())
+
+
+def _separates(rows: list[Row], machine: Machine, grid: Grid) -> None:
+    worst = max(rows, key=lambda row: row.scores)
+    growth = max(row.growth for row in rows)
+    if 2 * worst.scores >= worst.c or 2 * growth > worst.c:
+        raise RefusalError(
+            f"{machine.name} must separate neighbouring anchors: their scores differ by {worst.c:.3g} at an anchor",
+            f"{grid.count} anchors whose scores may be off by {worst.scores:.3g}",
+            "Use fewer anchors, a higher precision, or the gate",
+        )
+
+
+def _one_head(problem: Problem, grid: Grid, keys: list[Keys], row: Row, tokens: Tokens) -> dict[str, float]:
+    exact = row_error(row.c, grid.step, grid.count, open_grid=grid.open_grid)
+    run = row_error(row.c, grid.step, grid.count, open_grid=grid.open_grid, disturbance=row.scores)
+    disturbed = add_up(*run.values(), -exact["spacing"], -exact["leakage"])
+    moved = product_up(grid.step, row.position(tokens))
+    return {**exact, "rounding": add_up(disturbed, moved, *_values(problem, grid, keys, 1.0))}
+
+
+def _several(
+    problem: Problem, grid: Grid, keys: list[Keys], rows: list[Row], tokens: Tokens, furthest: float
+) -> dict[str, float]:
+    """The first head's idea of y moves all heads alike; only how far the others are from it disturbs the borders."""
+    own, sentinels = _blocks(grid)
+    c, largest = rows[0].c, max(abs(value) for value in problem.interval)
+    exact = row_error(c, grid.step, grid.count)
+    twice = border(c, sentinels, own)
+    exact["leakage"] = add_up(exact["leakage"], product_up(largest, twice))
+    apart = max(row.apart(rows[0], tokens) for row in rows)
+    if not apart < 0.5:
+        got = f"positions up to {apart:.2g} steps apart among {len(rows)} heads"
+        raise RefusalError(f"In {problem.machine.name} the heads must agree on y", got, "Use fewer heads or anchors")
+    found = Disturbance(max(row.scores for row in rows), max(row.growth for row in rows), apart)
+    disturbed = heads_disturbance(c, sentinels, own, found, furthest, largest, grid.step)
+    if not disturbed < (len(rows) + 1) * largest:
+        got = f"rounding of scores by {found.scores:.2g}, of positions by {apart:.2g} steps"
+        remedy = "Use fewer heads or anchors, or a higher precision"
+        raise RefusalError(f"{problem.machine.name} must keep the heads' borders together", got, remedy)
+    moved = product_up(grid.step, rows[0].position(tokens))
+    share = add_up(1.0, twice, disturbed / max(largest, grid.step))
+    return {**exact, "rounding": add_up(moved, disturbed, *_values(problem, grid, keys, share))}
+
+
+def _blocks(grid: Grid) -> tuple[int, int]:
+    """Own anchors and sentinels a side, after checking that the blocks tile the row and overlap alike."""
+    first = grid.places[0]
+    count, heads = grid.count, len(grid.places)
+    own, left = count // heads, -int(first[0])
+    for q, (places, mine) in enumerate(zip(grid.places, grid.own, strict=True)):
+        start = q * own
+        expected = np.arange(start - left, start + own + left)
+        inside = (places >= start) & (places < start + own)
+        beyond = (places < 0) | (places >= count)
+        if not (np.array_equal(places, expected) and np.array_equal(mine, inside | beyond)):
+            raise CertificateError("Heads own consecutive blocks, sentinels on their neighbours' anchors", f"head {q}")
+    if left < 1 or own * heads != count:
+        raise CertificateError(
+            "Every head has the same number of anchors, and sentinels", f"{count} over {heads} heads"
+        )
+    return own, left
+
+
+def _values(problem: Problem, grid: Grid, keys: list[Keys], share: float) -> list[float]:
+    """Errors of the values: positions written, their rounding, the weighted sum, the sum over heads."""
+    machine, (a, b) = problem.machine, problem.interval
+    written, largest, count = 0.0, 0.0, 0
+    top = grid.count - 1
+    for found, places, own in zip(keys, grid.places, grid.own, strict=True):
+        ideal = Balls.exact(grid.first) + Balls.exact(grid.step) * Balls.exact(
+            np.clip(places, 0, top).astype(np.float64)
+        )
+        ideal = ideal * Balls.exact(own.astype(np.float64))
+        written = max(written, float((found.values - ideal).magnitude().max()) + found.value_error)
+        largest = max(largest, float(found.values.magnitude().max()))
+        count = max(count, len(places))
+    half = machine.roundoff > machine.accumulation
+    relative = add_up(gamma(count + 4, machine.accumulation), gamma(len(keys) + (2 if half else 1), machine.roundoff))
+    lost = product_up(len(keys) * count, machine.underflow, largest)
+    ends = [abs(grid.first - a), 0.0 if grid.open_grid else abs(grid.first + grid.step * top - b)]
+    ends += [float(problem.form.lower.rad), float(problem.form.upper.rad), 4 * 2.0**-53 * max(abs(a), abs(b))]
+    if max(ends[:2]) > grid.step / 4 or (grid.open_grid and b - grid.first - grid.step * (top + 1) > grid.step * 1e-9):
+        raise CertificateError("The row of anchors spans the target's interval", f"[{a}, {b}]", "Rebuild the network")
+    if not math.isfinite(relative):
+        raise RefusalError(f"{machine.name} can add up so many terms", f"{count} keys", "Use a higher precision")
+    return [product_up(share, add_up(written, product_up(relative, largest))), lost, *ends]

@@ -1,0 +1,110 @@
+"""The statement |net(x) - f(x)| <= bound for every x of the domain, with its parts, assumptions and a digest."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from attnforge.errors import CertificateError
+
+Status = Literal["proved", "conditional", "sampled"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The largest error seen, and where: a lower bound of the true error."""
+
+    error: float
+    at: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a network's error.
+
+    ``status``: ``proved``; ``conditional`` on ``assumptions`` the user made; or ``sampled``, then ``bound`` is None and
+    only ``estimate`` is known. ``parts`` add up to ``bound``. ``domain`` lists (lower, upper) flat, ``digest``
+    identifies the network.
+    """
+
+    status: Status
+    bound: float | None
+    norm: str
+    parts: Mapping[str, float]
+    assumptions: tuple[str, ...]
+    dtype: str
+    domain: tuple[tuple[float, float], ...]
+    digest: str
+    estimate: Estimate | None = field(default=None)
+
+    def __str__(self) -> str:
+        if self.bound is None:
+            seen = "" if self.estimate is None else f"; largest error seen {self.estimate.error:.3g}"
+            return f"sampled: no bound{seen}"
+        parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())
+        return f"{self.status}: |net(x) - f(x)| <= {self.bound:.3g} on the whole domain, in {self.dtype} ({parts})"
+
+    def to_json(self) -> str:
+        """JSON with floats in hexadecimal, so that nothing is lost."""
+        data = {
+            "status": self.status,
+            "bound": None if self.bound is None else self.bound.hex(),
+            "norm": self.norm,
+            "parts": {name: value.hex() for name, value in self.parts.items()},
+            "assumptions": list(self.assumptions),
+            "dtype": self.dtype,
+            "domain": [[low.hex(), high.hex()] for low, high in self.domain],
+            "digest": self.digest,
+            "estimate": None if self.estimate is None else _estimate_data(self.estimate),
+        }
+        return json.dumps(data, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """The inverse of :meth:`to_json`; anything else is refused."""
+        try:
+            data = json.loads(text)
+            estimate = data["estimate"]
+            certificate = cls(
+                status=data["status"],
+                bound=None if data["bound"] is None else _finite(data["bound"]),
+                norm=str(data["norm"]),
+                parts={str(name): _finite(value) for name, value in data["parts"].items()},
+                assumptions=tuple(str(entry) for entry in data["assumptions"]),
+                dtype=str(data["dtype"]),
+                domain=tuple((_finite(low), _finite(high)) for low, high in data["domain"]),
+                digest=str(data["digest"]),
+                estimate=None if estimate is None else _estimate(estimate),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CertificateError("A certificate is JSON as written by to_json()", repr(error)[:200]) from error
+        certificate.check()
+        return certificate
+
+    def check(self) -> None:
+        """Raise unless status and bound belong together and the parts do not add up to more than the bound."""
+        if self.status not in ("proved", "conditional", "sampled") or (self.bound is None) != (
+            self.status == "sampled"
+        ):
+            raise CertificateError("Proved and conditional certificates have a bound, sampled ones none", self.status)
+        if self.bound is not None and math.fsum(self.parts.values()) > self.bound:
+            got = f"parts {dict(self.parts)}, bound {self.bound}"
+            raise CertificateError("The parts of a certificate add up to its bound", got, "Certify the network again")
+
+
+def _finite(text: str) -> float:
+    value = float.fromhex(text)
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
+
+
+def _estimate_data(estimate: Estimate) -> dict[str, Any]:
+    return {"error": estimate.error.hex(), "at": [value.hex() for value in estimate.at]}
+
+
+def _estimate(data: Mapping[str, Any]) -> Estimate:
+    return Estimate(_finite(data["error"]), tuple(_finite(value) for value in data["at"]))

@@ -1,0 +1,136 @@
+r"""What every token's features are before attention: affine functions of one input token, with the run's rounding.
+
+A linear map computes $Z' = \sum Q Z P + R$. In exact arithmetic with the weights that run (already rounded to the dtype),
+each feature of each row is affine in the input of one token: slope, constant. The run departs from that by at most
+``error``: inputs are rounded to the dtype once, and an output that takes k rounded operations adds
+$\gamma_k \sum |z||P|$, valid for every summation order. Products by zero, one and powers of two are exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Balls, Machine, gamma
+from attnforge.errors import CertificateError
+from attnforge.network import Linear, Term
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """R rows of m features, each affine in the d inputs of one token: slope (R, d, m), constant (R, m), error (R, m).
+
+    ``source`` (R,) is the input token a row reads, ``box`` (R, d) where that token lives.
+    """
+
+    source: npt.NDArray[np.int64]
+    box: Balls
+    slope: Balls
+    constant: Balls
+    error: Array
+
+    def magnitude(self) -> Array:
+        """Upper bound (R, m) of the absolute value of each feature as it runs."""
+        return inner(self.slope, self.box, self.constant).magnitude() + self.error
+
+    def rows(self, index: npt.NDArray[np.int64] | slice) -> Tokens:
+        """Some of the rows."""
+        return Tokens(self.source[index], self.box[index], self.slope[index], self.constant[index], self.error[index])
+
+
+def input_tokens(lower: Array, upper: Array, machine: Machine) -> Tokens:
+    """The inputs themselves, (n, d) in their box, rounded to the dtype (float64 inputs are what they are)."""
+    n, d = lower.shape
+    box = Balls.between(lower, upper)
+    eye = np.broadcast_to(np.eye(d), (n, d, d))
+    exact = machine.name == "float64"
+    error = np.zeros((n, d)) if exact else machine.roundoff * box.magnitude() + machine.underflow
+    return Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error)
+
+
+def linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
+    """The rows after a linear map whose rows each read one row."""
+    if len(layer.terms) != 1:
+        raise CertificateError("This proof reads linear maps of one term", f"{len(layer.terms)} terms")
+    term = layer.terms[0]
+    tokens = tokens if term.map is None else project(tokens, term.map, machine)
+    tokens = tokens if term.mix is None else _mix(term, tokens)
+    return tokens if layer.constant is None else _shift(layer.constant, tokens, machine)
+
+
+def project(tokens: Tokens, weights: Array, machine: Machine) -> Tokens:
+    """Features times a matrix (m, m') or one matrix a row (R, m, m')."""
+    each = np.broadcast_to(weights, (len(tokens.source), *weights.shape[-2:]))
+    operations = _operations(tokens, each)
+    exact = (operations == 0)[:, None, :]
+    slope = _exact_where(exact, tokens.slope @ Balls.exact(each), tokens.slope.rad @ np.abs(each))
+    rows = Balls(tokens.constant.mid[:, None, :], tokens.constant.rad[:, None, :])
+    constant = _exact_where(exact, rows @ Balls.exact(each), rows.rad @ np.abs(each))
+    carried = (tokens.error[:, None, :] @ np.abs(each))[:, 0]
+    made = _gammas(operations, machine.roundoff) * (tokens.magnitude()[:, None, :] @ np.abs(each))[:, 0]
+    error = (carried + made + operations * machine.underflow) * (1 + 2.0**-40)
+    return Tokens(tokens.source, tokens.box, slope, constant[:, 0], error)
+
+
+def inner(slope: Balls, box: Balls, constant: Balls) -> Balls:
+    """Slope . x + constant over the box: (R, d, m), (R, d), (R, m) to (R, m)."""
+    return (Balls(box.mid[:, None, :], box.rad[:, None, :]) @ slope)[:, 0] + constant
+
+
+def _exact_where(exact: npt.NDArray[np.bool_], product: Balls, carried: Array) -> Balls:
+    return Balls(product.mid, np.where(exact, carried, product.rad))
+
+
+def _operations(tokens: Tokens, each: Array) -> Array:
+    """Roundings behind each output: one where a product is not exact, one for each further addend.
+
+    A product is exact when either factor is a power of two or zero: a weight, or a feature that is such a constant.
+    """
+    nonzero = each != 0
+    constant = ~np.any(tokens.slope.magnitude() > 0, axis=1) & (tokens.error == 0) & (tokens.constant.rad == 0)
+    simple = _power_of_two(tokens.constant.mid) | (tokens.constant.mid == 0)
+    inexact = nonzero & ~_power_of_two(each) & ~(constant & simple)[:, :, None]
+    return np.any(inexact, axis=-2) + np.maximum(nonzero.sum(axis=-2) - 1, 0).astype(np.float64)
+
+
+def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
+    return np.abs(np.frexp(values)[0]) == 0.5
+
+
+def _gammas(operations: Array, unit: float) -> Array:
+    values = np.unique(operations)
+    return np.select([operations == k for k in values], [gamma(int(k), unit) for k in values])
+
+
+def _mix(term: Term, tokens: Tokens) -> Tokens:
+    """Rows picked or dropped by a matrix of zeros and ones with at most one 1 a row."""
+    mix = term.mix
+    if mix is None or not np.all((mix == 0) | (mix == 1)) or np.any(mix.sum(axis=1) > 1):
+        raise CertificateError("This proof reads linear maps whose rows each pick one token", "a mixing of tokens")
+    source, present = mix.argmax(axis=1), mix.any(axis=1)
+
+    def picked(balls: Balls) -> Balls:
+        keep = present.reshape(-1, *(1,) * (balls.mid.ndim - 1))
+        return Balls(np.where(keep, balls.mid[source], 0.0), np.where(keep, balls.rad[source], 0.0))
+
+    error = np.where(present[:, None], tokens.error[source], 0.0)
+    origin = np.where(present, tokens.source[source], 0)
+    return Tokens(origin, tokens.box[source], picked(tokens.slope), picked(tokens.constant), error)
+
+
+def _shift(constant: Array, tokens: Tokens, machine: Machine) -> Tokens:
+    """Add a constant: exact where either side is exactly zero."""
+    addend = np.broadcast_to(constant, tokens.constant.shape)
+    before = tokens.magnitude()
+    rounding = machine.roundoff * (before + np.abs(addend)) * ((before > 0) & (addend != 0))
+    return Tokens(
+        tokens.source,
+        tokens.box,
+        tokens.slope,
+        tokens.constant + Balls.exact(addend),
+        (tokens.error + rounding) * (1 + 2.0**-40),
+    )

@@ -1,0 +1,5 @@
+"""Lower bounds: the largest error that can be found by grids, random points and a search for the worst."""
+
+from attnforge.measurement.search import Measurement, search
+
+__all__ = ["Measurement", "search"]
