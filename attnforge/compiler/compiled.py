@@ -1,0 +1,165 @@
+"""A compiled target: callable, certified, runnable in torch, printable, saveable."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.certification import Certificate
+from attnforge.compiler.report import report
+from attnforge.errors import DomainError
+from attnforge.network import Attention, Network, count_parameters
+from attnforge.targets import Box, Target
+
+if TYPE_CHECKING:
+    from attnforge.runtime import TargetModule
+
+
+class Compiled:
+    """A network together with what it computes and the proof of how closely.
+
+    Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device; it runs in the compiled
+    ``dtype`` and raises DomainError for NaN and for points outside its domain. ``module()`` gives the bare
+    ``torch.nn.Module``, which has the same shapes and checks nothing.
+    """
+
+    def __init__(
+        self, network: Network, target: Target, certificate: Certificate, construction: str, dtype: str
+    ) -> None:
+        self.network, self.target, self.certificate = network, target, certificate
+        self.construction, self.dtype = construction, dtype
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Values at the given points: ``net(x)``, or several inputs by name, ``net(x=..., y=...)``."""
+        import torch
+
+        x = self._gather(inputs, named)
+        if isinstance(x, torch.Tensor):
+            self._check(x.detach().to("cpu", torch.float64).numpy())
+            return self._module.to(x.device)(x).to(x.dtype)
+        array = np.asarray(x)
+        kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        self._check(array.astype(np.float64))
+        with torch.no_grad():
+            out = self._module.to("cpu")(torch.from_numpy(np.array(array, dtype=kind)))
+        result = out.to(torch.float64).numpy().astype(kind)
+        return result if result.ndim else kind.type(result)
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.construction}: {self.target.describe()}, {self.certificate}>"
+
+    @property
+    def domain(self) -> Box:
+        """Where the certificate holds and calls are accepted."""
+        return self.target.domain
+
+    @property
+    def anchors(self) -> int:
+        """Keys in all heads, ghosts and sentinels counted."""
+        return sum(len(head.claims.positions) if head.claims else head.memory_size for head in self.network.heads)
+
+    @property
+    def heads(self) -> int:
+        """Number of heads in all layers."""
+        return len(self.network.heads)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers of attention."""
+        return sum(isinstance(layer, Attention) for layer in self.network.layers)
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights, zeros included."""
+        return count_parameters(self.network)[0]
+
+    def module(
+        self, dtype: str | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
+    ) -> TargetModule:
+        """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
+
+        It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them is
+        no longer covered by the certificate. A dtype other than the compiled one is not covered either.
+        """
+        import torch
+
+        from attnforge.runtime import AttentionNetwork, TargetModule
+
+        if kernel not in ("auto", "dense"):
+            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
+        core = AttentionNetwork(self.network, getattr(torch, dtype or self.dtype), trainable)
+        keep = getattr(self.target, "outputs", None) is not None
+        module = TargetModule(core, self.target.layout, keep)
+        return module if device is None else module.to(device)
+
+    def attention(self, x: Any) -> list[list[Any]]:
+        """Softmax weights at x: a list over layers of a list over heads of (..., query, key) arrays."""
+        import torch
+
+        tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
+        self._check(tensor.detach().to("cpu", torch.float64).numpy())
+        with torch.no_grad():
+            found = self._module.to(tensor.device).attention(tensor)
+        if isinstance(x, torch.Tensor):
+            return [[weights.to(x.dtype) for weights in layer] for layer in found]
+        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
+
+    def report(self) -> str:
+        """Target, domain, construction, size, sharpness and certificate, as text."""
+        return report(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write network, target, domain, certificate and construction to one safetensors file."""
+        from attnforge.compiler.file import save
+
+        save(self, path)
+
+    def plot(self) -> Any:
+        """A figure of target, output, anchors, error and attention map."""
+        from attnforge.plot import overview
+
+        return overview(self)
+
+    @cached_property
+    def _module(self) -> TargetModule:
+        return self.module()
+
+    def _gather(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        names = self.target.names
+        if inputs and named or len(inputs) > 1 or not (inputs or named):
+            raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
+        if inputs:
+            return inputs[0]
+        if names is None or set(named) != set(names):
+            expected = "none" if names is None else ", ".join(names)
+            raise DomainError(f"The inputs of this network are named {expected}", ", ".join(named), "Use these names")
+        import torch
+
+        values = [named[name] for name in names]
+        if any(isinstance(value, torch.Tensor) for value in values):
+            return torch.stack(torch.broadcast_tensors(*(torch.as_tensor(value) for value in values)), dim=-1)
+        stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
+        return stacked[..., 0] if len(names) == 1 and stacked.ndim <= 2 else stacked
+
+    def _check(self, x: npt.NDArray[np.float64]) -> None:
+        domain = self.domain
+        d = self.network.features
+        if self.target.layout == "function":
+            if d == 1 and x.ndim <= 1:
+                x = x[..., None]
+            fits = x.ndim >= 1 and x.shape[-1] == d
+            wanted = f"(..., {d})" + (", a number or (N,)" if d == 1 else "")
+        else:
+            n = self.network.tokens
+            fits = x.ndim >= 2 and x.shape[-1] == d and n in (None, x.shape[-2])
+            wanted = f"(..., {n or 'n'}, {d})"
+        if not fits:
+            raise DomainError(f"Inputs must have shape {wanted}", f"shape {x.shape}", "Reshape the input")
+        domain.check(x)

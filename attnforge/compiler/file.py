@@ -1,0 +1,195 @@
+"""One safetensors file a model: weights, target, domain, certificate, construction, digest and format version.
+
+Loading runs no code and trusts nothing: sizes are capped before memory is spent, every number must be finite, the
+stored text is parsed again, and a digest over all metadata and all tensors must match. The digest is about integrity
+(a truncated, damaged or edited file is refused), not authenticity: whoever can write a file can also write its digest.
+To know that the bound is true, certify again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import machine
+from attnforge.certification import Certificate
+from attnforge.compiler.compiled import Compiled
+from attnforge.errors import AttnforgeError, FileFormatError
+from attnforge.network import check_architecture, content_digest, digest, flatten, unflatten
+from attnforge.targets import target_from_data
+
+if TYPE_CHECKING:
+    from attnforge.targets import Target
+
+FORMAT = 1
+KEY = "attnforge"
+MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
+MAX_TENSORS = 100_000
+MAX_FILE = 2**32
+TYPES = {"F64": np.float64, "I64": np.int64}
+
+AnyArray = npt.NDArray[Any]
+
+
+def save(compiled: Compiled, path: str | os.PathLike[str]) -> None:
+    """Write the file, in one step: a reader never sees half of it."""
+    from safetensors.numpy import save as serialise
+
+    metadata, arrays = _content(compiled)
+    metadata["digest"] = content_digest(metadata, arrays)
+    data = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
+    destination = Path(path)
+    temporary = destination.with_name(destination.name + ".part")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(destination)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FileFormatError(
+            "The model must be written to a writable place", str(error), "Choose another path"
+        ) from error
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
+    """Read a model written by :meth:`Compiled.save`; anything malformed, altered or too large is refused.
+
+    >>> load("missing.safetensors")
+    Traceback (most recent call last):
+    attnforge.errors.FileFormatError: A model file must exist. Got missing.safetensors. Check the path.
+    """
+    place = Path(path)
+    _check_header(place, max_bytes)
+    text, arrays = _read(place)
+    metadata = _metadata(text)
+    stored = metadata.pop("digest", None)
+    if stored != content_digest(metadata, arrays):
+        raise FileFormatError(
+            "The digest must match the content", "a file that was altered or damaged", "Build it anew"
+        )
+    for name, array in arrays.items():
+        if not np.all(np.isfinite(array)):
+            raise FileFormatError("Every stored number must be finite", f"NaN or infinity in {name}", "Build it anew")
+    return _rebuild(metadata, arrays)
+
+
+def _content(compiled: Compiled) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    skeleton, weights = flatten(compiled.network)
+    target, numbers = compiled.target.to_data()
+    arrays = {f"network.{name}": np.ascontiguousarray(array) for name, array in weights.items()}
+    arrays |= {f"target.{name}": np.ascontiguousarray(array) for name, array in numbers.items()}
+    metadata = {
+        "format": FORMAT,
+        "construction": compiled.construction,
+        "dtype": compiled.dtype,
+        "network": skeleton,
+        "target": target,
+        "certificate": compiled.certificate.to_json(),
+    }
+    return metadata, arrays
+
+
+def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Compiled:
+    try:
+        network = unflatten(metadata["network"], _under("network.", arrays))
+        check_architecture(network)
+        target = target_from_data(metadata["target"], _under("target.", arrays))
+        certificate = Certificate.from_json(metadata["certificate"])
+        construction, dtype = str(metadata["construction"]), str(metadata["dtype"])
+        machine(dtype)
+    except FileFormatError:
+        raise
+    except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
+    _check_certificate(certificate, digest(network), target, dtype)
+    return Compiled(network, target, certificate, construction, dtype)
+
+
+def _check_certificate(certificate: Certificate, found: str, target: Target, dtype: str) -> None:
+    box = tuple(zip(target.domain.lower.ravel().tolist(), target.domain.upper.ravel().tolist(), strict=True))
+    agreement = {
+        "network": certificate.digest == found,
+        "domain": certificate.domain == box,
+        "dtype": certificate.dtype == dtype,
+    }
+    for name, agrees in agreement.items():
+        if not agrees:
+            raise FileFormatError(
+                f"The certificate must be about the stored {name}", f"another {name}", "Certify again"
+            )
+
+
+def _check_header(path: Path, max_bytes: int) -> None:
+    """Sizes before anything is read: of the file, the header, the tensors' number, types and bytes."""
+    if not path.is_file():
+        raise FileFormatError("A model file must exist", str(path), "Check the path")
+    size = path.stat().st_size
+    if not 8 < size <= max_bytes:
+        raise FileFormatError(f"A model file has between 9 and {max_bytes:,} bytes", f"{size:,}", "Raise max_bytes")
+    with path.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        if not 2 <= length <= min(MAX_HEADER, size - 8):
+            got = f"a header of {length:,} bytes in a file of {size:,}"
+            raise FileFormatError("The header must fit the file and 16 MiB", got, "This is not a model of attnforge")
+        header = _json(file.read(length), "The header")
+    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    if len(entries) > MAX_TENSORS:
+        raise FileFormatError(f"A model has at most {MAX_TENSORS:,} tensors", f"{len(entries):,}")
+    for name, entry in entries.items():
+        _check_entry(name, entry, size - 8 - length)
+
+
+def _check_entry(name: str, entry: Any, available: int) -> None:
+    try:
+        start, end = entry["data_offsets"]
+        shape = [int(n) for n in entry["shape"]]
+        count = int(np.prod([float(n) for n in shape])) if shape else 1
+        fits = entry["dtype"] in TYPES and min(shape, default=1) >= 0 and 0 <= start <= end <= available
+        fits = fits and end - start == 8 * count
+    except (KeyError, TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise FileFormatError(
+            "Tensors are float64 or int64 and lie inside the file", f"{name[:80]}: {str(entry)[:120]}"
+        )
+
+
+def _read(path: Path) -> tuple[str | None, dict[str, AnyArray]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            return metadata.get(KEY), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise FileFormatError("The file must be a whole safetensors file", str(error)[:200], "Copy it again") from error
+
+
+def _metadata(text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise FileFormatError("A model file carries attnforge's metadata", "none", "Save it with net.save(path)")
+    metadata = _json(text.encode(), "The metadata")
+    if metadata.get("format") != FORMAT:
+        got = f"version {metadata.get('format')!r}"
+        raise FileFormatError(f"This attnforge reads format version {FORMAT}", got, "Use a matching attnforge")
+    return metadata
+
+
+def _json(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{what} must be JSON", str(error)[:200], "This is not a model of attnforge") from error
+    if not isinstance(found, dict):
+        raise FileFormatError(f"{what} must be a JSON object", type(found).__name__)
+    return found
+
+
+def _under(prefix: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,65 @@
+"""What a person wants to know of a compiled target, in a dozen lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnforge.network import count_parameters
+from attnforge.targets import Box
+
+if TYPE_CHECKING:
+    from attnforge.compiler.compiled import Compiled
+
+
+def facts(compiled: Compiled) -> dict[str, str]:
+    """Label and value of every line of the report."""
+    total, nonzero = count_parameters(compiled.network)
+    certificate = compiled.certificate
+    lines = {
+        "target": compiled.target.describe(),
+        "domain": _domain(compiled.domain, compiled.target.names),
+        "construction": compiled.construction,
+        "size": f"{compiled.layers} layer of attention, {compiled.heads} head{'s' * (compiled.heads > 1)}, "
+        f"{compiled.anchors:,} keys",
+        "sharpness": _sharpness(compiled),
+        "parameters": f"{total:,} ({nonzero:,} non-zero)",
+        "dtype": compiled.dtype,
+    }
+    if certificate.bound is not None:
+        lines["certificate"] = f"{certificate.status}: |net(x) - f(x)| <= {certificate.bound:.4g} on the whole domain"
+        lines["parts"] = ", ".join(f"{name} {value:.3g}" for name, value in certificate.parts.items())
+    if certificate.estimate is not None:
+        lines["measured"] = f"largest error found {certificate.estimate.error:.4g}"
+    lines["assuming"] = "; ".join(certificate.assumptions) or "nothing"
+    lines["digest"] = certificate.digest[:16]
+    return lines
+
+
+def report(compiled: Compiled) -> str:
+    """The facts as aligned text."""
+    lines = facts(compiled)
+    width = max(len(label) for label in lines)
+    return "\n".join(f"{label:<{width}}  {value}" for label, value in lines.items())
+
+
+def _domain(box: Box, names: tuple[str, ...] | None) -> str:
+    lower, upper = box.lower, box.upper
+    if names is not None:
+        return ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(names, lower, upper, strict=True))
+    if np.all(lower == lower.flat[0]) and np.all(upper == upper.flat[0]):
+        return f"[{lower.flat[0]:g}, {upper.flat[0]:g}]^{box.shape}"
+    return f"a box of shape {box.shape} between {lower.min():g} and {upper.max():g}"
+
+
+def _sharpness(compiled: Compiled) -> str:
+    claims = [head.claims for head in compiled.network.heads if head.claims is not None]
+    if not claims:
+        return "not claimed"
+    beta = claims[0].sharpness
+    steps = np.diff(np.unique(claims[0].positions))
+    if "anchor" in claims[0].roles and len(steps):
+        h = float(steps.mean())
+        return f"beta = {beta:.5g}, spacing h = {h:.4g}, c = beta h^2 = {beta * h * h:.3g}"
+    return f"beta = {beta:.5g}"

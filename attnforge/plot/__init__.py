@@ -1,0 +1,5 @@
+"""Pictures of compiled networks. Every function returns a matplotlib figure; nothing is shown or saved by itself."""
+
+from attnforge.plot.overview import overview
+
+__all__ = ["overview"]
