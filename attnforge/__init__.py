@@ -2,7 +2,6 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from . import anchors, constructions, plot
 from attnforge.certification import Certificate
 from attnforge.compiler import Compiled, certify, compile, load, measure
 from attnforge.errors import (
@@ -16,6 +15,8 @@ from attnforge.errors import (
 )
 from attnforge.network import Network
 from attnforge.targets import Box
+
+from . import anchors, constructions, plot
 
 try:
     __version__ = version("attnforge")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy.typing as npt
 
@@ -13,7 +15,7 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.errors import RefusalError
 from attnforge.targets import Box, TruncatedLinear
-from attnforge.theorems.construction import Cost
+from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.gate import Gate, GatePlan, finest_sharpness
 from attnforge.theorems.multihead_truncated_linear import (
     HeadsPlan,
@@ -26,6 +28,7 @@ from attnforge.theorems.truncated_linear import AnchorPlan, Layout, TruncatedLin
 __all__ = ["gate", "multihead_truncated_linear", "truncated_linear"]
 
 DOMAIN = Box(-10, 10)
+P = TypeVar("P")
 
 
 def truncated_linear(
@@ -74,7 +77,7 @@ def truncated_linear(
     afford(Cost.of(count, 4 * count), "truncated_linear")
     _, spacing = uniform(target.lower, target.upper, max(count, 0), grid)
     plan = AnchorPlan(count, resolve_sharpness(sharpness, spacing, count, dtype), grid, _layout(layout), dtype)
-    return _finish(TruncatedLinearHead(), target, plan)
+    return _finish(TruncatedLinearHead(), target, plan, dtype)
 
 
 def multihead_truncated_linear(
@@ -96,8 +99,8 @@ def multihead_truncated_linear(
     r"""H softmax heads that compute a truncated linear function H times better, after Hu et al. 2025.
 
     Each head holds ``tokens`` keys: n - 2r anchors of its own and r ``sentinels`` a side, sitting on its neighbours'
-    anchors. With h = (b - a) / (H (n - 2r) - 1) the error is at most h E(c) plus max(|a|, |b|) times what the borders count
-    twice, about exp(-4c)/4 for r = 2. Proof: :mod:`attnforge.theorems.multihead_truncated_linear`.
+    anchors. With h = (b - a) / (H (n - 2r) - 1) the error is at most h E(c) plus max(|a|, |b|) times what the borders
+    count twice, about exp(-4c)/4 for r = 2. Proof: :mod:`attnforge.theorems.multihead_truncated_linear`.
 
     Args:
         w: (d,) for all tokens, or (n, d).
@@ -122,7 +125,7 @@ def multihead_truncated_linear(
     plan = HeadsPlan(counts[0], counts[1], 1.0, counts[2], _layout(layout), dtype)
     check_plan(plan)
     plan = replace(plan, sharpness=plan_sharpness(sharpness, plan, target.lower, target.upper))
-    return _finish(MultiheadTruncatedLinear(), target, plan)
+    return _finish(MultiheadTruncatedLinear(), target, plan, dtype)
 
 
 def gate(
@@ -140,8 +143,8 @@ def gate(
 ) -> Compiled:
     r"""Three keys that compute a truncated linear function to any precision (ours).
 
-    Keys low, self, high with scores -beta (y - a), 0, beta (y - b) and values a, y, b: the error is at most 0.2785 / beta
-    at each kink and there are no interpolation points. Proof: :mod:`attnforge.theorems.gate`.
+    Keys low, self, high with scores -beta (y - a), 0, beta (y - b) and values a, y, b: the error is at most
+    0.2785 / beta at each kink and there are no interpolation points. Proof: :mod:`attnforge.theorems.gate`.
 
     Args:
         w: (d,) for all tokens, or (n, d).
@@ -159,22 +162,20 @@ def gate(
     machine(dtype)
     target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
     beta = finest_sharpness(target, dtype) if sharpness is None else sharpness
-    return _finish(Gate(), target, GatePlan(beta, _layout(layout), dtype))
+    return _finish(Gate(), target, GatePlan(beta, _layout(layout), dtype), dtype)
 
 
-def _finish(
-    construction: TruncatedLinearHead | MultiheadTruncatedLinear | Gate, target: TruncatedLinear, plan: object
-) -> Compiled:  # noqa: E501
+def _finish(construction: Construction[P], target: TruncatedLinear, plan: P, dtype: str) -> Compiled:
     """Check the cost, then build and certify."""
-    afford(construction.cost(target, plan), construction.name)  # type: ignore[arg-type]
-    network = construction.build(target, plan)  # type: ignore[arg-type]
-    return certified(network, target, construction.name, getattr(plan, "dtype"))  # noqa: B009
+    afford(construction.cost(target, plan), construction.name)
+    return certified(construction.build(target, plan), target, construction.name, dtype)
 
 
 def _count(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) and not hasattr(value, "__index__"):
-        raise RefusalError(f"`{name}` must be a whole number", repr(value), "Round it")
-    return value.__index__()
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise RefusalError(f"`{name}` must be a whole number", repr(value), "Round it") from None
 
 
 def _layout(layout: str) -> Layout:

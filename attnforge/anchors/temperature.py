@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal
 
 from scipy.optimize import minimize_scalar
 
@@ -22,7 +21,7 @@ from attnforge.errors import RefusalError
 from attnforge.lemmas.border import border_estimate
 from attnforge.lemmas.leakage import interpolation_estimate
 
-Sharpness = float | Literal["hard", "tuned"]
+Sharpness = float | str  # a number, "hard" or "tuned"
 
 
 def hard(dtype: str = "float64") -> float:

@@ -28,4 +28,4 @@ def uniform(lower: float, upper: float, count: int, grid: Grid = "closed") -> tu
     if count < 2:
         raise RefusalError("`anchors` must be at least 2", str(count), "Ask for more anchors")
     spacing = (upper - lower) / (count - 1 if grid == "closed" else count)
-    return lower + spacing * np.arange(count), spacing
+    return lower + spacing * np.arange(count, dtype=np.float64), spacing

@@ -9,6 +9,7 @@ by a relative ``RADIUS_SLACK`` that covers the roundings of its own few operatio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,8 +112,8 @@ class Balls:
         rounding = gamma(terms + 1) * (np.abs(self.mid) @ np.abs(other.mid)) + TINY * products
         return Balls(mid, _inflate(spread + rounding) * (1.0 + gamma(terms + 1)))
 
-    def __getitem__(self, index: object) -> Balls:
-        return Balls(self.mid[index], self.rad[index])  # type: ignore[index]
+    def __getitem__(self, index: Any) -> Balls:
+        return Balls(self.mid[index], self.rad[index])
 
     def magnitude(self) -> Array:
         """An upper bound of the absolute value, entry by entry."""

@@ -22,7 +22,8 @@ def supremum(function: Callable[[arb], arb], low: float, high: float, *, rtol: f
     >>> round(supremum(lambda x: x * (1 - x), 0.0, 1.0), 2)
     0.25
     """
-    attained, heap = -float("inf"), []
+    attained = -float("inf")
+    heap: list[tuple[float, float, float]] = []
     for left, right in _split(low, high, cells):
         heapq.heappush(heap, (-upper(function(interval(left, right))), left, right))
     for _ in range(MAX_CELLS):

@@ -89,8 +89,7 @@ class Grid:
 
 def read_grid(problem: Problem) -> Grid:
     """The common row, from the claimed positions; anything but consecutive places is refused."""
-    a, b = problem.interval
-    positions, own = [], []
+    positions, own, anchored = [], [], []
     for head in problem.heads:
         if head.claims is None or len(head.claims.roles) != len(head.claims.positions):
             raise CertificateError(
@@ -101,9 +100,8 @@ def read_grid(problem: Problem) -> Grid:
             raise CertificateError("Keys of a row are anchors, sentinels or ghosts", str(set(head.claims.roles)))
         positions.append(head.claims.positions)
         own.append(roles != "sentinel")
-    anchors = np.concatenate(
-        [p[np.array(h.claims.roles) == "anchor"] for p, h in zip(positions, problem.heads, strict=True)]
-    )  # type: ignore[union-attr]
+        anchored.append(head.claims.positions[roles == "anchor"])
+    anchors = np.concatenate(anchored)
     count = len(anchors)
     if count < 2 or not np.all(np.diff(anchors) > 0):
         raise CertificateError("Anchors stand in increasing order, at least two", f"{count} anchors")
@@ -111,7 +109,7 @@ def read_grid(problem: Problem) -> Grid:
     places = tuple(np.round((p - first) / step).astype(np.int64) for p in positions)
     if any(np.any(np.diff(place) != 1) for place in places):
         raise CertificateError("The keys of a head stand on consecutive places of the row", "a gap or a repetition")
-    open_grid = b - anchors[-1] > step / 2
+    open_grid = problem.interval[1] - anchors[-1] > step / 2
     return Grid(first, step, count, places, tuple(own), bool(open_grid))
 
 

@@ -1,12 +1,15 @@
 r"""Reading a head whose keys stand in a row along a linear form: what it computes, from its numbers alone.
 
-The claim is that scores are, up to a term common to all keys, $-c(\upsilon - \ell_k)^2$ with $\upsilon = (y - L_{ref})/h$ and
-$\ell_k$ the integer place of key k counted from a reference key. Score k minus score ref is
-$\sum_f q_f(x)(K_{kf} - K_{ref,f})$. Split every key feature as $K_{kf} - K_{ref,f} = g_f \ell_k + s_f \ell_k^2 + \rho_{kf}$; then
-$$ s_k - s_{ref} = \ell_k\,G(x) + \ell_k^2\,S(x) + \sum_f q_f \rho_{kf}, \quad G = \sum_f g_f q_f,\; S = \sum_f s_f q_f . $$
-With $c := -S$ at the first row, the head sees y at $\hat\upsilon = G/(2c)$: the difference to the target's $\upsilon$ is a
-*backward* error, as harmless as moving y by it. The rest disturbs scores: $(S + c)\ell^2$, $q\rho$, and the arithmetic of
-the run, $\gamma \sum |q||K|$ plus the exponential. Any g, s, c are allowed; bad ones only make the remainders large.
+The claim is that scores are, up to a term common to all keys, $-c(\upsilon - \ell_k)^2$ with
+$\upsilon = (y - L_{ref})/h$ and $\ell_k$ the integer place of key k counted from a reference key. Score k minus score
+ref is $\sum_f q_f(x)(K_{kf} - K_{ref,f})$. Split every key feature as
+$K_{kf} - K_{ref,f} = g_f \ell_k + s_f \ell_k^2 + \rho_{kf}$; then
+$$ s_k - s_{ref} = \ell_k\,G(x) + \ell_k^2\,S(x) + \sum_f q_f \rho_{kf}, \quad
+   G = \sum_f g_f q_f,\; S = \sum_f s_f q_f . $$
+With $c := -S$ at the first row, the head sees y at $\hat\upsilon = G/(2c)$: the difference to the target's $\upsilon$
+is a *backward* error, as harmless as moving y by it. The rest disturbs scores: $(S + c)\ell^2$, $q\rho$, and the
+arithmetic of the run, $\gamma \sum |q||K|$ plus the exponential. Any g, s, c are allowed; bad ones only make the
+remainders large.
 """
 
 from __future__ import annotations
@@ -89,11 +92,11 @@ def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys
         )
     if head.key_rows.kind != "all" or head.memory_size or head.key is None or head.value is None:
         raise CertificateError("This proof reads heads whose keys are memory, or all tokens", head.key_rows.kind)
-    keys, values = project(tokens, head.key, machine), project(tokens, head.value, machine)
-    if np.any(keys.slope.magnitude()) or np.any(values.slope.magnitude()):
+    keys, told = project(tokens, head.key, machine), project(tokens, head.value, machine)
+    if np.any(keys.slope.magnitude()) or np.any(told.slope.magnitude()):
         raise CertificateError("The keys and values of this construction are constant", "keys that depend on the input")
-    written = values.constant @ Balls.exact(head.output)
-    error = _scaled_error(float((values.error @ np.abs(head.output)).max()), weight, machine, written)
+    written = told.constant @ Balls.exact(head.output)
+    error = _scaled_error(float((told.error @ np.abs(head.output)).max()), weight, machine, written)
     return Keys(keys.constant, keys.error, written[:, output], error)
 
 
@@ -192,7 +195,7 @@ def _largest(values: Array) -> float:
 
 
 def _straight_and_square(keys: Array, ell: Array, middle: int) -> tuple[Array, Array]:
-    """g and s through the first, middle and last key, feature by feature."""
+    """Coefficients g and s through the first, middle and last key, feature by feature."""
     first, last = keys[0] - keys[middle], keys[-1] - keys[middle]
     if len(ell) == 2:
         return last / ell[-1], np.zeros(keys.shape[1])
@@ -201,7 +204,7 @@ def _straight_and_square(keys: Array, ell: Array, middle: int) -> tuple[Array, A
 
 
 def _slope_sharpness(slope: Balls, form: Form, step: float) -> float:
-    """c from G = 2c (y - ..)/h: the slope of G along w, times h / 2."""
+    """The sharpness c from G = 2c (y - ..)/h: the slope of G along w, times h / 2."""
     w = form.weights.mid[0]
     return float(slope.mid[0, :, 0] @ w / max(float(w @ w), np.finfo(np.float64).tiny)) * step / 2
 

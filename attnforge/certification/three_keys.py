@@ -1,9 +1,10 @@
 r"""Theorem bound re-evaluated for the gate: low, self and high keys, from the network's numbers.
 
-For each query token the score differences low - self and high - self are compared with $-\beta(y - a)$ and $\beta(y - b)$;
-what remains, with the rounding of queries, scores and exponentials, is the disturbance d of :mod:`attnforge.lemmas.kink`.
-Rounding grows with |y|, but matters near the kinks only: further than $4(d + 60)/\beta$ from [a, b] the losing key weighs
-less than $e^{-60}$ whatever the rounding, so d and the value's error are taken on that slab.
+For each query token the score differences low - self and high - self are compared with $-\beta(y - a)$ and
+$\beta(y - b)$; what remains, with the rounding of queries, scores and exponentials, is the disturbance d of
+:mod:`attnforge.lemmas.kink`. Rounding grows with |y|, but matters near the kinks only: further than
+$4(d + 60)/\beta$ from [a, b] the losing key weighs less than $e^{-60}$ whatever the rounding, so d and the value's
+error are taken on that slab.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _disturbance(
     exact = inner(slope, query.box, start - Balls(wanted.mid[:, None], wanted.rad[:, None])).magnitude()[:, 0]
     magnitude = query.magnitude()
     carried = (query.error * change.magnitude()).sum(axis=1)
-    operations = max(np.count_nonzero(key), int(np.count_nonzero(own, axis=1).max(initial=0))) + 4
+    operations = len(key) + 4
     made = gamma(operations, unit) * (magnitude * (np.abs(key) + np.abs(own))).sum(axis=1)
     return float((exact + carried + made).max()) * (1 + 2.0**-30)
 

@@ -1,8 +1,8 @@
 r"""What every token's features are before attention: affine functions of one input token, with the run's rounding.
 
-A linear map computes $Z' = \sum Q Z P + R$. In exact arithmetic with the weights that run (already rounded to the dtype),
-each feature of each row is affine in the input of one token: slope, constant. The run departs from that by at most
-``error``: inputs are rounded to the dtype once, and an output that takes k rounded operations adds
+A linear map computes $Z' = \sum Q Z P + R$. In exact arithmetic with the weights that run (already rounded to the
+dtype), each feature of each row is affine in the input of one token: slope, constant. The run departs from that by at
+most ``error``: inputs are rounded to the dtype once, and an output that takes k rounded operations adds
 $\gamma_k \sum |z||P|$, valid for every summation order. Products by zero, one and powers of two are exact.
 """
 
@@ -94,11 +94,12 @@ def _operations(tokens: Tokens, each: Array) -> Array:
     constant = ~np.any(tokens.slope.magnitude() > 0, axis=1) & (tokens.error == 0) & (tokens.constant.rad == 0)
     simple = _power_of_two(tokens.constant.mid) | (tokens.constant.mid == 0)
     inexact = nonzero & ~_power_of_two(each) & ~(constant & simple)[:, :, None]
-    return np.any(inexact, axis=-2) + np.maximum(nonzero.sum(axis=-2) - 1, 0).astype(np.float64)
+    further = np.maximum(nonzero.sum(axis=-2) - 1, 0)
+    return np.asarray(np.any(inexact, axis=-2) + further, dtype=np.float64)
 
 
 def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
-    return np.abs(np.frexp(values)[0]) == 0.5
+    return np.asarray(np.abs(np.frexp(values)[0]) == 0.5)
 
 
 def _gammas(operations: Array, unit: float) -> Array:
@@ -111,7 +112,7 @@ def _mix(term: Term, tokens: Tokens) -> Tokens:
     mix = term.mix
     if mix is None or not np.all((mix == 0) | (mix == 1)) or np.any(mix.sum(axis=1) > 1):
         raise CertificateError("This proof reads linear maps whose rows each pick one token", "a mixing of tokens")
-    source, present = mix.argmax(axis=1), mix.any(axis=1)
+    source, present = mix.argmax(axis=1), np.asarray(mix.any(axis=1))
 
     def picked(balls: Balls) -> Balls:
         keep = present.reshape(-1, *(1,) * (balls.mid.ndim - 1))

@@ -9,6 +9,7 @@ from attnforge.certification import Certificate
 from attnforge.certification import certify as prove
 from attnforge.certification.certificate import Estimate
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.measuring import measure
 from attnforge.compiler.targets import as_target
 from attnforge.errors import CertificateError
 from attnforge.network import Network
@@ -35,8 +36,6 @@ def certify(network: Network | Compiled, target: Any = None, domain: Any = None)
 
 def certified(network: Network, target: Target, construction: str, dtype: str) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
-    from attnforge.compiler.measuring import measure
-
     compiled = Compiled(network, target, prove(network, target, dtype=dtype), construction, dtype)
     found = measure(compiled, points=QUICK_POINTS)
     if compiled.certificate.bound is not None and found.sup > compiled.certificate.bound:

@@ -14,7 +14,8 @@ from attnforge.compiler.targets import as_target
 from attnforge.errors import AttnforgeError, RefusalError, ToleranceError
 from attnforge.targets import Target
 from attnforge.theorems.construction import Construction
-from attnforge.theorems.registry import CONSTRUCTIONS, construction as by_name  # noqa: I001
+from attnforge.theorems.registry import CONSTRUCTIONS
+from attnforge.theorems.registry import construction as by_name
 
 ROUNDS = 4  # sizing again with less tolerance, to leave room for rounding
 
@@ -64,7 +65,7 @@ def compile(
 
 
 def _check_request(tol: float, norm: str, dtype: str) -> None:
-    if not (isinstance(tol, int | float) and math.isfinite(tol) and tol > 0):
+    if not (math.isfinite(tol) and tol > 0):
         raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")

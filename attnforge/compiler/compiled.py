@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from attnforge.certification import Certificate
 from attnforge.compiler.report import report
+from attnforge.compiler.saving import save
 from attnforge.errors import DomainError
 from attnforge.network import Attention, Network, count_parameters
 from attnforge.targets import Box, Target
@@ -85,8 +86,8 @@ class Compiled:
     ) -> TargetModule:
         """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
 
-        It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them is
-        no longer covered by the certificate. A dtype other than the compiled one is not covered either.
+        It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
+        is no longer covered by the certificate. A dtype other than the compiled one is not covered either.
         """
         import torch
 
@@ -117,8 +118,6 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, target, domain, certificate and construction to one safetensors file."""
-        from attnforge.compiler.file import save
-
         save(self, path)
 
     def plot(self) -> Any:
@@ -133,7 +132,7 @@ class Compiled:
 
     def _gather(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         names = self.target.names
-        if inputs and named or len(inputs) > 1 or not (inputs or named):
+        if (inputs and named) or len(inputs) > 1 or not (inputs or named):
             raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
         if inputs:
             return inputs[0]
@@ -144,7 +143,9 @@ class Compiled:
 
         values = [named[name] for name in names]
         if any(isinstance(value, torch.Tensor) for value in values):
-            return torch.stack(torch.broadcast_tensors(*(torch.as_tensor(value) for value in values)), dim=-1)
+            tensors = [torch.as_tensor(value) for value in values]
+            shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
+            return torch.stack([tensor.expand(shape) for tensor in tensors], dim=-1)
         stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
         return stacked[..., 0] if len(names) == 1 and stacked.ndim <= 2 else stacked
 

@@ -3,18 +3,22 @@ r"""Several heads, each disturbed on its own: what rounding does at their border
 Heads with m own anchors and r sentinels a side, in the setting of :mod:`.border`. Head q sees y moved by at most
 $\eta$ (in steps) and every score off by at most d, or $d + D z$ when y lies z steps beyond its last key. The heads'
 rounding is not shared, so the complementary weights at a border no longer match. Write a head's output as
-$\bar y \sigma_q + \sum_{own} w (V - \bar y)$, $\bar y = \mathrm{clamp}(y)$, $\sigma_q$ its own share, and let v bound all values.
+$\bar y \sigma_q + \sum_{own} w (V - \bar y)$, $\bar y = \mathrm{clamp}(y)$, $\sigma_q$ its own share, and let v bound
+all values.
 
-*Near* heads, those with y between their first and last key, are at most $N = \lfloor (m + 2r - 1)/m \rfloor + 1$. Disturbed
-scores move a share by $(e^{2d} - 1)\sigma(1 - \sigma) \le (e^{2d} - 1)/4$ and a weighted distance by $(e^{2d} - 1)\,E|k - y|$;
-moving y changes a weighted sum at the rate $2c\,\mathrm{Cov}(\cdot, k)$. With $E|k - y| \le \frac12 + 2\sum (i+1)e^{-ci^2} =: M_1$
-and $E|k - y|^2 \le \frac12 + 2\sum (i+1)^2 e^{-ci^2} =: M_2$ each near head errs by at most
+*Near* heads, those with y between their first and last key, are at most $N = \lfloor (m + 2r - 1)/m \rfloor + 1$.
+Disturbed scores move a share by $(e^{2d} - 1)\sigma(1 - \sigma) \le (e^{2d} - 1)/4$ and a weighted distance by
+$(e^{2d} - 1)\,E|k - y|$; moving y changes a weighted sum at the rate $2c\,\mathrm{Cov}(\cdot, k)$. With
+$E|k - y| \le \frac12 + 2\sum (i+1)e^{-ci^2} =: M_1$ and $E|k - y|^2 \le \frac12 + 2\sum (i+1)^2 e^{-ci^2} =: M_2$ each
+near head errs by at most
 $$ v\,[(e^{2d} - 1)/4 + 2c\eta M_1] + h\,[(e^{2d} - 1) M_1 + 2c\eta M_2] . $$
-*Far* heads, z steps away, hold at most $T e^{-cr^2 - 2crz}$ on their own anchors, $T = 1 + \sum e^{-ci^2}$, and their weights
-change by a factor of at most $e^{x + 2Dz}$, $x = 2d + 4c\eta(m + 2r)$. If $2D \le cr$, summing over heads m steps apart and using
-$e^{x + 2Dz} - 1 \le e^{crz}(e^x - 1 + 2Dz)$ and $ze^{-crz} \le \frac{2}{ecr}e^{-crz/2}$, both sides together err by at most
+*Far* heads, z steps away, hold at most $T e^{-cr^2 - 2crz}$ on their own anchors, $T = 1 + \sum e^{-ci^2}$, and their
+weights change by a factor of at most $e^{x + 2Dz}$, $x = 2d + 4c\eta(m + 2r)$. If $2D \le cr$, summing over heads m
+steps apart and using $e^{x + 2Dz} - 1 \le e^{crz}(e^x - 1 + 2Dz)$ and $ze^{-crz} \le \frac{2}{ecr}e^{-crz/2}$, both
+sides together err by at most
 $$ 2vT\,e^{-cr^2}\,\frac{(e^x - 1) + \frac32 D/(cr)}{1 - e^{-crm/2}} . $$
-Beyond the ends of the row the end head is disturbed by at most $h\,[(e^x - 1) + \frac32 D/c]\sum (i+1) e^{-ci^2}$, likewise.
+Beyond the ends of the row the end head is disturbed by at most $h\,[(e^x - 1) + \frac32 D/c]\sum (i+1) e^{-ci^2}$,
+likewise.
 """
 
 from __future__ import annotations

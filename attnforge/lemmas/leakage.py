@@ -52,7 +52,7 @@ def open_end(c: float, disturbance: float = 0.0) -> float:
 
 
 def row_error(c: float, h: float, count: int, *, open_grid: bool = False, disturbance: float = 0.0) -> dict[str, float]:
-    """The parts of the error of ``count`` anchors h apart: ``spacing``, h S(c, d), and ``leakage``, the rest of h E(c, d).
+    """The error of ``count`` anchors h apart: ``spacing``, h S(c, d), and ``leakage``, the rest of h E(c, d).
 
     No softmax, however soft, leaves the range of its values: the whole is at most the length of the interval.
     """
@@ -71,7 +71,7 @@ def interpolation_estimate(c: float, disturbance: float = 0.0) -> float:
 
 @lru_cache(maxsize=4096)
 def moment_beyond(c: float, power: int) -> float:
-    """Upper bound of the sum over i >= 1 of (i + 1)^power exp(-c i^2), power <= 2: what far anchors add to E|k - y|^power."""
+    """Upper bound of the sum over i >= 1 of (i + 1)^power exp(-c i^2), power <= 2: far anchors' part of a moment."""
     if c < SOFTEST:
         return math.inf
     with precision():

@@ -108,9 +108,11 @@ def _weights(head: Head, state: Array, context: Array | None) -> tuple[Array, Ar
 
 def _keys_and_values(head: Head, state: Array, context: Array | None) -> tuple[Array, Array]:
     if head.key_rows is None:
-        assert head.memory_keys is not None and head.memory_values is not None
+        assert head.memory_keys is not None
+        assert head.memory_values is not None
         return head.memory_keys, head.memory_values
-    assert head.key is not None and head.value is not None
+    assert head.key is not None
+    assert head.value is not None
     if head.key_rows.kind == "own":
         rows = head.query_rows.take(state)[..., None, :]
     else:
@@ -130,7 +132,7 @@ def _with_memory(memory: Array, rows: Array) -> Array:
 
 def _softmax(scores: Array) -> Array:
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
 
 def _checked(network: Network, tokens: npt.ArrayLike) -> Array:

@@ -71,7 +71,7 @@ def _check_attention(
         _check_head(head, rows, width, context, place)
         _require(head.output.shape[1] == out, f"{place}: heads write {out} features", head.output.shape)
     _require(not layer.residual or out == width, f"{where}: a residual needs {width} features", out)
-    return out
+    return int(out)
 
 
 def _check_head(head: Head, rows: int | None, width: int, context: tuple[int, int] | None, place: str) -> None:

@@ -36,8 +36,8 @@ class Plottable(Protocol):
 def overview(compiled: Plottable) -> Any:
     """A figure of three panels along the line on which the linear form runs through its whole range.
 
-    Above, the target, the network's output and the anchors it chooses among; in the middle, the error against the proved
-    bound; below, how much attention each key gets.
+    Above, the target, the network's output and the anchors it chooses among; in the middle, the error against the
+    proved bound; below, how much attention each key gets.
     """
     from matplotlib.figure import Figure
 

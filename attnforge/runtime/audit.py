@@ -51,7 +51,8 @@ MOVES = {
 
 def operations(module: nn.Module, *inputs: Tensor) -> set[str]:
     """Names of the tensor operations the module dispatches on these inputs."""
-    with torch.no_grad(), _Recorder() as recorder:
+    recorder = _Recorder()
+    with torch.no_grad(), recorder:
         module(*inputs)
     return recorder.seen
 
@@ -69,9 +70,9 @@ def audit(module: nn.Module, *inputs: Tensor) -> set[str]:
     return seen
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
 
     def __torch_dispatch__(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attnforge.errors import DomainError
 from attnforge.network import Head, Rows
@@ -30,12 +30,21 @@ def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
 class HeadGroup(nn.Module):
     """Heads of the same shape and rows, stacked along a first axis."""
 
+    query: Tensor
+    output: Tensor
+    key: Tensor | None
+    value: Tensor | None
+    memory_keys: Tensor | None
+    memory_values: Tensor | None
+    query_rows: Tensor | None
+    key_rows: Tensor | None
+
     def __init__(self, heads: list[Head], dtype: torch.dtype, trainable: bool) -> None:
         super().__init__()
         for name in ("query", "key", "value", "output", "memory_keys", "memory_values"):
             arrays = [getattr(head, name) for head in heads]
             keep(self, name, None if arrays[0] is None else np.stack(arrays), dtype, trainable)
-        self.kind = "memory" if heads[0].key_rows is None else heads[0].key_rows.kind
+        self.own_only = heads[0].key_rows is not None and heads[0].key_rows.kind == "own"
         self.from_context = heads[0].key_rows is not None and heads[0].key_rows.source == "context"
         self.register_buffer("query_rows", _indices(heads[0].query_rows))
         self.register_buffer("key_rows", _indices(heads[0].key_rows))
@@ -64,16 +73,18 @@ class HeadGroup(nn.Module):
     def _project(self, state: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (batch or 1, heads, tokens, width)."""
         asking = state if self.query_rows is None else state.index_select(1, self.query_rows)
-        if self.kind == "memory":
+        if self.key is None or self.value is None:
+            assert self.memory_keys is not None
+            assert self.memory_values is not None
             flat = asking.reshape(1, 1, -1, asking.shape[-1])
             return flat @ self.query, self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
-        if self.kind == "own":
+        if self.own_only:
             asking = asking.reshape(-1, 1, 1, asking.shape[-1])
             told = asking
         else:
             asking, told = asking.unsqueeze(1), self._told(state, context).unsqueeze(1)
         keys, values = told @ self.key, told @ self.value
-        if self.memory_keys is not None:
+        if self.memory_keys is not None and self.memory_values is not None:
             keys = torch.cat([self.memory_keys.expand(keys.shape[0], -1, -1, -1), keys], dim=2)
             values = torch.cat([self.memory_values.expand(values.shape[0], -1, -1, -1), values], dim=2)
         return asking @ self.query, keys, values
@@ -89,10 +100,10 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Softmax attention with scale 1, values and keys padded to one width."""
     width, out = queries.shape[-1], values.shape[-1]
     if out < width:
-        values = F.pad(values, (0, width - out))
+        values = functional.pad(values, (0, width - out))
     elif width < out:
-        queries, keys = F.pad(queries, (0, out - width)), F.pad(keys, (0, out - width))
-    return F.scaled_dot_product_attention(queries, keys, values, scale=1.0)[..., :out]
+        queries, keys = functional.pad(queries, (0, out - width)), functional.pad(keys, (0, out - width))
+    return functional.scaled_dot_product_attention(queries, keys, values, scale=1.0)[..., :out]
 
 
 def _signature(head: Head) -> object:

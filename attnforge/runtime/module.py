@@ -50,6 +50,8 @@ class AttentionNetwork(nn.Module):
 class LinearLayer(nn.Module):
     """Z -> sum_i Q_i Z P_i + R."""
 
+    constant: Tensor | None
+
     def __init__(self, layer: Linear, dtype: torch.dtype, trainable: bool) -> None:
         super().__init__()
         self.count = len(layer.terms)
@@ -60,15 +62,13 @@ class LinearLayer(nn.Module):
 
     def forward(self, state: Tensor, _context: Tensor | None = None) -> Tensor:
         """The sum of the terms and the constant."""
-        total = None
-        for i in range(self.count):
-            part = self._term(state, getattr(self, f"map{i}"), getattr(self, f"mix{i}"))
-            total = part if total is None else total + part
-        if self.constant is None:
-            return total
-        if total is None:
-            return self.constant.expand(state.shape[0], -1, -1)
-        return total + self.constant
+        parts = [self._term(state, getattr(self, f"map{i}"), getattr(self, f"mix{i}")) for i in range(self.count)]
+        if self.constant is not None:
+            parts.append(self.constant.expand(state.shape[0], -1, -1))
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
 
     @staticmethod
     def _term(state: Tensor, feature_map: Tensor | None, mix: Tensor | None) -> Tensor:
@@ -92,11 +92,13 @@ class AttentionLayer(nn.Module):
         total = state if self.residual else None
         for group in self.groups:
             total = group(state, context, total)
+        assert total is not None
         return total
 
     def weights(self, state: Tensor, context: Tensor | None = None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head, in the network's order."""
-        found = [weights for group in self.groups for weights in group.weights(state, context)]
+        groups = [group for group in self.groups if isinstance(group, HeadGroup)]
+        found = [weights for group in groups for weights in group.weights(state, context)]
         return [found[i] for i in self.order]
 
 

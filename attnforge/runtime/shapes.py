@@ -14,8 +14,8 @@ class TargetModule(nn.Module):
     """A network behind the shapes of its target.
 
     Functions take (..., d) and return (...); with one input also a number or an (N,) tensor, same shape back. Token
-    targets take (..., n, d) and return (..., n), or (..., n, k) where they write k features. Nothing is checked: NaN and
-    points outside the certified domain pass through.
+    targets take (..., n, d) and return (..., n), or (..., n, k) where they write k features. Nothing is checked:
+    NaN and points outside the certified domain pass through.
     """
 
     def __init__(self, core: AttentionNetwork, layout: Literal["function", "tokens"], keep_features: bool) -> None:
@@ -25,7 +25,7 @@ class TargetModule(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The network's values."""
         tokens, alone = self._tokens(x)
-        out = self.core(tokens)
+        out: Tensor = self.core(tokens)
         out = out if self.keep_features else out[..., 0]
         if self.layout == "tokens":
             return out

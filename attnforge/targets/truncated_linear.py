@@ -61,7 +61,8 @@ class TruncatedLinear(Target):
 
     def forms(self, points: AnyArray) -> AnyArray:
         """The linear forms y_i = w_i . x_i + t_i of (..., n, d) points."""
-        return np.sum(points * self.w.astype(points.dtype), axis=-1) + self.t.astype(points.dtype)
+        products = points * self.w.astype(points.dtype)
+        return np.asarray(products.sum(axis=-1) + self.t.astype(points.dtype))
 
     def values(self, points: AnyArray) -> AnyArray:
         """Values (..., n), or (..., n, outputs) where an output feature was chosen."""

@@ -1,12 +1,13 @@
-r"""Three keys that compute a truncated linear function to any precision (ours; a SiLU head after Huben and Morris 2023).
+r"""Three keys that compute a truncated linear function to any precision (ours; SiLU head after Huben and Morris 2023).
 
 Keys low, self, high with scores $-\beta(y-a),\; 0,\; \beta(y-b)$ and values $a,\; y,\; b$, where the self token's value
 is y itself. For every real y
-$$ |\mathrm{out} - \mathrm{clamp}(y, a, b)| \le \max\{ W(1/e)/\beta,\; (b-a)e^{-\beta(b-a)} \}, \qquad W(1/e) = 0.2785. $$
-Why: between a and b the two outer keys pull in opposite directions, each by $z\sigma(-\beta z) \le W(1/e)/\beta$ where z is
-the distance to its kink (:mod:`attnforge.lemmas.kink`); below a the self key pulls down by as much and the high key,
-whose score lies at least $\beta(b-a)$ below the low one's, pulls up; above b likewise. There are no interpolation points:
-precision costs sharpness, not anchors.
+$$ |\mathrm{out} - \mathrm{clamp}(y, a, b)| \le \max\{ W(1/e)/\beta,\; (b-a)e^{-\beta(b-a)} \}, \quad
+   W(1/e) = 0.2785. $$
+Why: between a and b the two outer keys pull in opposite directions, each by $z\sigma(-\beta z) \le W(1/e)/\beta$ where
+z is the distance to its kink (:mod:`attnforge.lemmas.kink`); below a the self key pulls down by as much and the high
+key, whose score lies at least $\beta(b-a)$ below the low one's, pulls up; above b likewise. There are no interpolation
+points: precision costs sharpness, not anchors.
 
 Layouts. **memory**: each token attends to itself and to two constant keys. **literal**: a padded sequence of n + 2
 tokens with one-hot positions; the bonus M on the query's own token and on the two constant keys leaves at most

@@ -12,7 +12,7 @@ Array = npt.NDArray[np.float64]
 
 
 def form_of(target: Target) -> tuple[Array, Array, float, float]:
-    """w (rows, d), t (rows,), a, b of a truncated linear target, as float64 numbers."""
+    """Numbers w (rows, d), t (rows,), a, b of a truncated linear target, as float64 numbers."""
     form = target.truncated_form()
     return form.weights.mid, form.offsets.mid, float(form.lower.mid), float(form.upper.mid)
 

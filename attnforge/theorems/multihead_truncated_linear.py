@@ -2,17 +2,17 @@ r"""H softmax heads that share one row of anchors (after Hu et al. 2025).
 
 The n tokens of a sequence carry one-hot positions, which serve as places for $n$ keys in each head: $m = n - 2r$ own
 anchors and r sentinels a side. Head q owns the anchors $g = qm..qm+m-1$ of the row $L_g = a + gh$,
-$h = (b-a)/(Hm - 1)$, with values $L_g$; its sentinels sit **exactly on its neighbours' anchors** and are worth nothing, so
-that where two heads meet their weights are complementary. Sentinels beyond the ends of the row are ghosts, worth a and
-b. For every real y, with $c = \beta h^2$,
+$h = (b-a)/(Hm - 1)$, with values $L_g$; its sentinels sit **exactly on its neighbours' anchors** and are worth nothing,
+so that where two heads meet their weights are complementary. Sentinels beyond the ends of the row are ghosts, worth a
+and b. For every real y, with $c = \beta h^2$,
 $$ |\textstyle\sum_q \mathrm{head}_q(y) - \mathrm{clamp}(y, a, b)| \le h\,E(c) + \max(|a|, |b|)\,X(c, r, m) , $$
 the single head's error (:mod:`attnforge.lemmas.leakage`) with H times as many anchors, plus what is counted twice at
 the borders (:mod:`attnforge.lemmas.border`): about $e^{-2c}$ for r = 1, $e^{-4c}/4$ for r = 2. Rate O(1/(nH)).
 
-Layouts. **memory**: each head owns its m + 2r keys $(\kappa, \kappa^2)$, counted from its own middle, so that scores stay
-small whatever H is. **literal**: the sequence $[X, I_n]$; keys read only the $I_n$ block,
-$(2\beta L_g w\,;\, 2\beta L_g\,;\, -\beta L_g^2)$ against queries $(x_i\,;\, t_i\,;\, 1)$. Where w differs from token to token,
-$w_i * x_i$ is fed in and w becomes a row of ones.
+Layouts. **memory**: each head owns its m + 2r keys $(\kappa, \kappa^2)$, counted from its own middle, so that scores
+stay small whatever H is. **literal**: the sequence $[X, I_n]$; keys read only the $I_n$ block,
+$(2\beta L_g w\,;\, 2\beta L_g\,;\, -\beta L_g^2)$ against queries $(x_i\,;\, t_i\,;\, 1)$. Where w differs from token
+to token, $w_i * x_i$ is fed in and w becomes a row of ones.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Block:
 def _block(q: int, plan: HeadsPlan, a: float, b: float) -> _Block:
     m, r, h = plan.own, plan.sentinels, plan.spacing(a, b)
     numbers = np.arange(q * m - r, q * m + m + r)
-    positions, last = a + h * numbers, plan.heads * m - 1
+    positions, last = np.asarray(a + h * numbers, dtype=np.float64), plan.heads * m - 1
     own = (numbers >= q * m) & (numbers < q * m + m)
     ghost = (numbers < 0) | (numbers > last)
     values = np.where(own | ghost, np.clip(positions, a, b), 0.0)

@@ -10,11 +10,11 @@ around y; E is the error of the bracketing pair (*spacing*) and what the other a
 $h = (b-a)/p$ and the last step is missing, so the bound there is $h$ plus leakage.
 
 Layouts. **memory**: token i becomes $(u_i, 1)$, $u = (y - a)/h - k_0$, and the head owns p keys
-$(\kappa, \kappa^2)$, $\kappa = k - k_0$: small integers, exact in every dtype up to its precision (where $\kappa^2$ needs
-more digits it is split in two features). Scores $2c\,u\kappa - c\,\kappa^2$.
+$(\kappa, \kappa^2)$, $\kappa = k - k_0$: small integers, exact in every dtype up to its precision (where $\kappa^2$
+needs more digits it is split in two features). Scores $2c\,u\kappa - c\,\kappa^2$.
 **literal**: the paper's padded sequence. Token k < n carries $w_k * x_k + t_k/d$ in its first d features; every token
 k < p carries $k$ (d times), $k(L_0 + L_k)$, 1, and $L_k e_G$. Scores
-$\beta_p[2k y_i - k(L_0 + L_k)] = -(\beta_p/h)[(y_i - L_k)^2 - (y_i - L_0)^2]$ with $\beta_p = \beta h$: the same weights.
+$\beta_p[2k y_i - k(L_0 + L_k)] = -(\beta_p/h)[(y_i - L_k)^2 - (y_i - L_0)^2]$, $\beta_p = \beta h$: the same weights.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _memory(
 ) -> Network:
     p = len(positions)
     centre = p // 2
-    keys = index_keys(np.arange(p) - float(centre), plan.dtype)
+    keys = index_keys(np.arange(p, dtype=np.float64) - centre, plan.dtype)
     c = plan.sharpness * h * h
     head = Head(
         query=index_query(c, keys), output=output, memory_keys=keys, memory_values=positions[:, None], claims=claims

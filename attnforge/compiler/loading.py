@@ -1,4 +1,4 @@
-"""One safetensors file a model: weights, target, domain, certificate, construction, digest and format version.
+"""Reading a saved model without trusting it.
 
 Loading runs no code and trusts nothing: sizes are capped before memory is spent, every number must be finite, the
 stored text is parsed again, and a digest over all metadata and all tensors must match. The digest is about integrity
@@ -21,40 +21,20 @@ import numpy.typing as npt
 from attnforge.balls import machine
 from attnforge.certification import Certificate
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.saving import FORMAT, KEY
 from attnforge.errors import AttnforgeError, FileFormatError
-from attnforge.network import check_architecture, content_digest, digest, flatten, unflatten
+from attnforge.network import check_architecture, content_digest, digest, unflatten
 from attnforge.targets import target_from_data
 
 if TYPE_CHECKING:
     from attnforge.targets import Target
 
-FORMAT = 1
-KEY = "attnforge"
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
 MAX_TENSORS = 100_000
 MAX_FILE = 2**32
 TYPES = {"F64": np.float64, "I64": np.int64}
 
 AnyArray = npt.NDArray[Any]
-
-
-def save(compiled: Compiled, path: str | os.PathLike[str]) -> None:
-    """Write the file, in one step: a reader never sees half of it."""
-    from safetensors.numpy import save as serialise
-
-    metadata, arrays = _content(compiled)
-    metadata["digest"] = content_digest(metadata, arrays)
-    data = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
-    destination = Path(path)
-    temporary = destination.with_name(destination.name + ".part")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(destination)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise FileFormatError(
-            "The model must be written to a writable place", str(error), "Choose another path"
-        ) from error
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
@@ -77,22 +57,6 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
         if not np.all(np.isfinite(array)):
             raise FileFormatError("Every stored number must be finite", f"NaN or infinity in {name}", "Build it anew")
     return _rebuild(metadata, arrays)
-
-
-def _content(compiled: Compiled) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    skeleton, weights = flatten(compiled.network)
-    target, numbers = compiled.target.to_data()
-    arrays = {f"network.{name}": np.ascontiguousarray(array) for name, array in weights.items()}
-    arrays |= {f"target.{name}": np.ascontiguousarray(array) for name, array in numbers.items()}
-    metadata = {
-        "format": FORMAT,
-        "construction": compiled.construction,
-        "dtype": compiled.dtype,
-        "network": skeleton,
-        "target": target,
-        "certificate": compiled.certificate.to_json(),
-    }
-    return metadata, arrays
 
 
 def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Compiled:

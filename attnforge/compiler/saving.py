@@ -1,0 +1,55 @@
+"""One safetensors file a model: weights, target, domain, certificate, construction, digest and format version."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.errors import FileFormatError
+from attnforge.network import content_digest, flatten
+
+if TYPE_CHECKING:
+    from attnforge.compiler.compiled import Compiled
+
+FORMAT = 1
+KEY = "attnforge"
+
+
+def save(compiled: Compiled, path: str | os.PathLike[str]) -> None:
+    """Write the file, in one step: a reader never sees half of it."""
+    from safetensors.numpy import save as serialise
+
+    metadata, arrays = _content(compiled)
+    metadata["digest"] = content_digest(metadata, arrays)
+    data = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
+    destination = Path(path)
+    temporary = destination.with_name(destination.name + ".part")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(destination)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FileFormatError(
+            "The model must be written to a writable place", str(error), "Choose another path"
+        ) from error
+
+
+def _content(compiled: Compiled) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    skeleton, weights = flatten(compiled.network)
+    target, numbers = compiled.target.to_data()
+    arrays = {f"network.{name}": np.ascontiguousarray(array) for name, array in weights.items()}
+    arrays |= {f"target.{name}": np.ascontiguousarray(array) for name, array in numbers.items()}
+    metadata = {
+        "format": FORMAT,
+        "construction": compiled.construction,
+        "dtype": compiled.dtype,
+        "network": skeleton,
+        "target": target,
+        "certificate": compiled.certificate.to_json(),
+    }
+    return metadata, arrays
