@@ -69,7 +69,7 @@ def truncated_linear(
 
     >>> net = truncated_linear([1.0, -2.0], 0.5, -1, 1, anchors=21)
     >>> round(net.certificate.bound, 4), net([[[0.3, 0.2]]]).shape
-    (0.0064, (1, 1))
+    (0.0063, (1, 1))
     """
     machine(dtype)
     target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)

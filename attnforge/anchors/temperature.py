@@ -40,7 +40,7 @@ def tuned(disturbance: float = 0.0, *, sentinels: int = 0, border: float = 0.0) 
     Heads that share a row add ``border`` (the largest value, in steps) times what their borders count twice.
 
     >>> round(tuned(), 1), round(tuned(sentinels=1, border=1000.0), 1)
-    (2.7, 4.4)
+    (2.7, 5.5)
     """
 
     def error(log_c: float) -> float:

@@ -19,7 +19,8 @@ class Machine:
     Every elementary operation of the dtype returns the exact result times ``1 + e``, ``|e| <= roundoff``, or errs by
     at most ``underflow`` absolutely. Inside attention, scores, exponentials and weighted sums are accumulated with
     ``accumulation`` (float32 for the half types: PyTorch's kernels never round a score to a half type), but the
-    weights may be rounded to the dtype before they meet the values.
+    weights may be rounded to the dtype before they meet the values. ``underflow`` allows kernels that flush numbers
+    below the smallest normal one to zero; float16 numbers are made from float32 ones, which keeps its subnormals.
     """
 
     name: str
@@ -31,9 +32,9 @@ class Machine:
 
 
 MACHINES = {
-    "float64": Machine("float64", 2.0**-53, 2.0**-53, float(np.finfo(np.float64).max), 2.0**-1074, 8),
-    "float32": Machine("float32", 2.0**-24, 2.0**-24, float(np.finfo(np.float32).max), 2.0**-149, 4),
-    "bfloat16": Machine("bfloat16", 2.0**-8, 2.0**-24, 2.0**127 * (2 - 2.0**-7), 2.0**-133, 2),
+    "float64": Machine("float64", 2.0**-53, 2.0**-53, float(np.finfo(np.float64).max), 2.0**-1022, 8),
+    "float32": Machine("float32", 2.0**-24, 2.0**-24, float(np.finfo(np.float32).max), 2.0**-126, 4),
+    "bfloat16": Machine("bfloat16", 2.0**-8, 2.0**-24, 2.0**127 * (2 - 2.0**-7), 2.0**-126, 2),
     "float16": Machine("float16", 2.0**-11, 2.0**-24, 65504.0, 2.0**-24, 2),
 }
 

@@ -27,6 +27,13 @@ from attnforge.network import Head
 Array = npt.NDArray[np.float64]
 
 EXPONENTIAL = 32  # roundings charged to one exponential: vectorised float32 kernels promise 20 ulp
+BLOCK = 128  # keys a flash kernel takes at a time, at least; each block rescales the earlier ones by an exponential
+
+
+def softmax_roundings(keys: int, machine: Machine) -> float:
+    """Disturbance of log-weights by exponentials, by rescaling from block to block, by rounding to a half type."""
+    rescaled = EXPONENTIAL * (2 + keys / BLOCK) * machine.accumulation
+    return rescaled + (machine.roundoff if machine.roundoff > machine.accumulation else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +126,7 @@ def read_row(
     rest = (differences - fit).magnitude() + merged_error + merged_error[middle]
     straight, square = _combine(query, g), _combine(query, s)
     if len(places) == 2:  # one step only: ell^2 = ell, so the square part is free; take it from the slope in y
-        c = sharpness or _slope_sharpness(straight[0], form, step)
+        c = sharpness or _slope_sharpness(straight[0], form, step) or _claimed_sharpness(head, step)
         straight = (straight[0], straight[1] + Balls.exact([[c]]))
         square = (square[0], square[1] - Balls.exact([[c]]))
     else:
@@ -133,15 +140,14 @@ def read_row(
     bend = inner(square[0], tokens.box, square[1] + Balls.exact([[c]])).magnitude() + query.error @ np.abs(s)[:, None]
     arithmetic = gamma(head.query.shape[1] + 4, machine.accumulation) * (keys.keys.magnitude() + keys.error)
     per_key = rest @ magnitude + arithmetic @ full_magnitude + bend.max() * ell * ell
-    scores = per_key.max() + 2 * EXPONENTIAL * machine.accumulation
-    scores += machine.roundoff if machine.roundoff > machine.accumulation else 0.0
+    scores = per_key.max() + softmax_roundings(len(places), machine)
     return Row(
         c,
         _largest(np.asarray(scores)),
         _largest((rest @ growth + arithmetic @ full_growth) * step),
         _departure(straight, form, step, reference, c),
         lever_of @ g / (2 * c),
-        _arithmetic_alone(query, tokens, lever_of) @ np.abs(g)[:, None] / (2 * c) * (1 + 2.0**-40),
+        _arithmetic_alone(query, tokens, lever_of) @ np.abs(g)[:, None] / (2 * c),
     )
 
 
@@ -185,8 +191,11 @@ def _combine(query: Tokens, weights: Array) -> tuple[Balls, Balls]:
 
 
 def _arithmetic_alone(query: Tokens, tokens: Tokens, weights: Array) -> Array:
-    """The part of the queries' error that the head's own projection makes, without what the tokens carry in."""
-    return np.maximum(query.error - tokens.error @ np.abs(weights), 0.0)
+    """The part of the queries' error that the head's own projection makes, without what the tokens carry in.
+
+    A relative 2^-40 of what they carry stays, for the roundings of the lever's own computation.
+    """
+    return np.maximum(query.error - tokens.error @ np.abs(weights) * (1 - 2.0**-40), 0.0) * (1 + 2.0**-40)
 
 
 def _largest(values: Array) -> float:
@@ -207,6 +216,10 @@ def _slope_sharpness(slope: Balls, form: Form, step: float) -> float:
     """The sharpness c from G = 2c (y - ..)/h: the slope of G along w, times h / 2."""
     w = form.weights.mid[0]
     return float(slope.mid[0, :, 0] @ w / max(float(w @ w), np.finfo(np.float64).tiny)) * step / 2
+
+
+def _claimed_sharpness(head: Head, step: float) -> float:
+    return 0.0 if head.claims is None else head.claims.sharpness * step * step
 
 
 def _departure(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, add_up, gamma, product_up
 from attnforge.certification.anchored import Problem
-from attnforge.certification.row_of_anchors import EXPONENTIAL
+from attnforge.certification.row_of_anchors import softmax_roundings
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
 from attnforge.errors import CertificateError
@@ -82,8 +82,7 @@ def _read(problem: Problem, head: Head, beta: float, tokens: Tokens) -> Gate:
     scores = 0.0
     for keys, sign, end in ((low, -1.0, problem.form.lower), (high, 1.0, problem.form.upper)):
         scores = max(scores, _disturbance(query, keys, own, sign * beta, weights, offsets, end, machine.accumulation))
-    scores += 4 * EXPONENTIAL * machine.accumulation
-    scores += machine.roundoff if machine.roundoff > machine.accumulation else 0.0
+    scores += 2 * softmax_roundings(len(tokens.source) + head.memory_size, machine)
     slope = own_values.slope - Balls(weights.mid[:, :, None], weights.rad[:, :, None])
     constant = own_values.constant - Balls(offsets.mid[:, None], offsets.rad[:, None])
     value = inner(slope, asking.box, constant).magnitude() + own_values.error

@@ -48,7 +48,8 @@ def input_tokens(lower: Array, upper: Array, machine: Machine) -> Tokens:
     box = Balls.between(lower, upper)
     eye = np.broadcast_to(np.eye(d), (n, d, d))
     exact = machine.name == "float64"
-    error = np.zeros((n, d)) if exact else machine.roundoff * box.magnitude() + machine.underflow
+    once = machine.roundoff * (1 + 2.0**-10)  # a float64 reaches the half types through float32: two roundings
+    error = np.zeros((n, d)) if exact else once * box.magnitude() + machine.underflow
     return Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error)
 
 

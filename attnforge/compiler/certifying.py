@@ -27,7 +27,7 @@ def certify(network: Network | Compiled, target: Any = None, domain: Any = None)
         domain: where; defaults to the target's own.
     """
     if isinstance(network, Compiled):
-        against = network.target if target is None else as_target(target, domain or network.domain)
+        against = as_target(network.target if target is None else target, domain or network.domain)
         return certified(network.network, against, network.construction, network.dtype).certificate
     if target is None:
         raise CertificateError("A bare network is certified against a target", "none", "Pass target= and domain=")

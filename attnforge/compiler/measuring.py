@@ -30,7 +30,7 @@ def measure(
         seed: of the random points.
         progress: called with the fraction done.
     """
-    against = compiled.target if target is None else as_target(target, compiled.domain)
+    against = as_target(compiled.target if target is None else target, compiled.domain)
 
     def run(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(compiled(x))

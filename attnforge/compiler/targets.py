@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets import Formula, Target, as_box
+from attnforge.targets import Box, Formula, Target, as_box
 
 
 def as_target(target: Any, domain: Any = None) -> Target:
     """A Target from text, a sympy expression, or a Target."""
     if isinstance(target, Target):
-        return target
+        return target if domain is None else target.on(_in_order(target, domain))
     if domain is None:
         raise DomainError("A target needs a domain", "none", 'Write compile("clamp(x, 0, 1)", {"x": (-1, 2)})')
     if isinstance(target, str) or _is_sympy(target):
@@ -19,6 +19,17 @@ def as_target(target: Any, domain: Any = None) -> Target:
         return Formula(target, box, names)
     kind = type(target).__name__
     raise TargetError("This version compiles text and sympy expressions", kind, "Write the function as an expression")
+
+
+def _in_order(target: Target, domain: Any) -> Box:
+    """The box, its axes in the target's order where the domain names them."""
+    box, names = as_box(domain)
+    if names is None or names == target.names:
+        return box
+    if target.names is None or set(names) != set(target.names):
+        raise DomainError(f"The inputs of the target are {target.names}", f"a domain of {names}", "Use these names")
+    order = [names.index(name) for name in target.names]
+    return Box(box.lower[order], box.upper[order])
 
 
 def _is_sympy(target: Any) -> bool:

@@ -65,6 +65,10 @@ class Formula(Target):
         offsets = Balls(offset.mid.reshape(1), offset.rad.reshape(1))
         return TruncatedForm(Balls(mid, rad), offsets, _ball(found.lower), _ball(found.upper))
 
+    def on(self, domain: Box) -> Formula:
+        """The same formula on another box."""
+        return Formula(self.tree, domain, self._names)
+
     def describe(self) -> str:
         """The expression as text."""
         return to_text(self.tree)
@@ -87,9 +91,9 @@ class Formula(Target):
 
 
 def _tree(expression: Any) -> Node:
-    if isinstance(expression, str):
-        return parse(expression)
-    return from_sympy(expression)
+    if isinstance(expression, Node):
+        return expression
+    return parse(expression) if isinstance(expression, str) else from_sympy(expression)
 
 
 def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:

@@ -49,6 +49,10 @@ class Target(ABC):
         """The target as a truncated linear function; a TargetError with the reason where it is not one."""
 
     @abstractmethod
+    def on(self, domain: Box) -> Target:
+        """The same function on another box."""
+
+    @abstractmethod
     def describe(self) -> str:
         """One line for people."""
 

@@ -81,6 +81,12 @@ class TruncatedLinear(Target):
             Balls.exact(weights), Balls.exact(offsets), Balls.exact(self.lower), Balls.exact(self.upper)
         )
 
+    def on(self, domain: Box) -> TruncatedLinear:
+        """The same function on another box."""
+        w = self.w[0] if len(self.w) == 1 else self.w
+        t = self.t[0] if len(self.t) == 1 else self.t
+        return TruncatedLinear(w, t, self.lower, self.upper, domain, output=self.output, outputs=self.outputs)
+
     def describe(self) -> str:
         """One line."""
         if self.w.size <= 4 and len(self.w) == 1 and len(self.t) == 1:
