@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 
@@ -14,7 +14,7 @@ from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.errors import RefusalError
-from attnforge.targets import Box, TruncatedLinear
+from attnforge.targets import Box, ReluNetwork, Target, TruncatedLinear
 from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.gate import Gate, GatePlan, finest_sharpness
 from attnforge.theorems.multihead_truncated_linear import (
@@ -23,9 +23,10 @@ from attnforge.theorems.multihead_truncated_linear import (
     check_plan,
     plan_sharpness,
 )
+from attnforge.theorems.relu_network import ReluNetworkConstruction, anchor_plan, even_plan, gate_plan
 from attnforge.theorems.truncated_linear import AnchorPlan, Layout, TruncatedLinearHead, resolve_sharpness
 
-__all__ = ["gate", "multihead_truncated_linear", "truncated_linear"]
+__all__ = ["gate", "multihead_truncated_linear", "relu_network", "truncated_linear"]
 
 DOMAIN = Box(-10, 10)
 P = TypeVar("P")
@@ -165,7 +166,55 @@ def gate(
     return _finish(Gate(), target, GatePlan(beta, _layout(layout), dtype), dtype)
 
 
-def _finish(construction: Construction[P], target: TruncatedLinear, plan: P, dtype: str) -> Compiled:
+def relu_network(
+    module: Any,
+    domain: Box,
+    *,
+    by: str = "gate",
+    anchors: int | None = None,
+    tol: float | None = None,
+    dtype: str = "float64",
+) -> Compiled:
+    r"""A torch ReLU network as an attention-only network, one head a neuron (after Hu et al. 2025; the gate is ours).
+
+    Proof and error budget: :mod:`attnforge.theorems.relu_network`. With gates the output is the module's, to rounding.
+
+    Args:
+        module: ``nn.Sequential`` of Linear, ReLU, LeakyReLU, Hardtanh, ReLU6 (nested ones too).
+        domain: a box of d inputs; of shape (n, d) to apply the module to every token of a sequence.
+        by: ``"gate"``, or ``"anchors"`` for the papers' anchored heads.
+        anchors: with ``by="anchors"``, anchors a neuron; or give ``tol``, which is split over the layers.
+        tol: with ``by="anchors"``, the error asked for, in exact arithmetic.
+        dtype: what it runs in.
+
+    Returns:
+        A Compiled with the module's shapes: (..., d) to (..., k), or (..., n, d) to (..., n, k).
+
+    >>> from torch import nn
+    >>> net = relu_network(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1)), Box(-1, 1))
+    >>> net.heads, net.certificate.bound < 1e-13
+    (4, True)
+    """
+    machine(dtype)
+    target = ReluNetwork.from_torch(module, domain)
+    if by == "gate":
+        plan = gate_plan(target, dtype)
+    elif by == "anchors" and (anchors is None) != (tol is None):
+        plan = anchor_plan(target, tol, dtype) if tol is not None else even_plan(target, _at_least_two(anchors), dtype)
+    else:
+        got = f"by={by!r}, anchors={anchors}, tol={tol}"
+        raise RefusalError("`by` must be 'gate', or 'anchors' with either anchors= or tol=", got, "Choose one")
+    return _finish(ReluNetworkConstruction(), target, plan, dtype)
+
+
+def _at_least_two(anchors: Any) -> int:
+    count = _count("anchors", anchors)
+    if count < 2:
+        raise RefusalError("`anchors` must be at least 2", str(count), "Ask for more anchors")
+    return count
+
+
+def _finish(construction: Construction[P], target: Target, plan: P, dtype: str) -> Compiled:
     """Check the cost, then build and certify."""
     afford(construction.cost(target, plan), construction.name)
     return certified(construction.build(target, plan), target, construction.name, dtype)

@@ -33,6 +33,7 @@ class Problem:
     upper: Array
     output: int
     machine: Machine
+    exact_inputs: bool = False
 
     def asking(self, tokens: Tokens) -> Tokens:
         """The rows whose outputs are read: the first ones (padding asks too, but nobody reads it)."""
@@ -40,7 +41,7 @@ class Problem:
 
     def tokens(self, lower: Array, upper: Array) -> Tokens:
         """The rows the heads see, for inputs in the given boxes."""
-        rows = input_tokens(lower, upper, self.machine)
+        rows = input_tokens(lower, upper, self.machine, self.exact_inputs)
         for layer in self.encode:
             rows = linear(layer, rows, self.machine)
         return rows

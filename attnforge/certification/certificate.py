@@ -60,7 +60,7 @@ class Certificate:
             "digest": self.digest,
             "estimate": None if self.estimate is None else _estimate_data(self.estimate),
         }
-        return json.dumps(data, sort_keys=True)
+        return json.dumps(data)
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from attnforge.balls import add_up, machine
 from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.certificate import Certificate
+from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Linear, Network, check_architecture, digest, flatten, rounded
-from attnforge.targets import Box, Target
+from attnforge.targets import Box, ReluNetwork, Target
 
 Array = npt.NDArray[np.float64]
 
@@ -38,12 +39,14 @@ def certify(network: Network, target: Target, domain: Box | None = None, dtype: 
     check_architecture(network)
     run = rounded(network, dtype)
     _representable(run, dtype)
-    problem = _problem(run, target, domain or target.domain, dtype)
-    parts = METHODS[_claimed(network)](problem)
+    box = domain or target.domain
+    if isinstance(target, ReluNetwork):
+        parts = bound_relu_network(run, target, box, machine(dtype))
+    else:
+        parts = METHODS[_claimed(network)](_problem(run, target, box, dtype))
     bound = add_up(*parts.values())
     if not np.isfinite(bound):
         raise RefusalError("The bound of this network must be finite", "infinity", "Raise the sharpness or precision")
-    box = domain or target.domain
     accumulation = "float32" if machine(dtype).accumulation != machine(dtype).roundoff else dtype
     return Certificate(
         status="proved",

@@ -1,4 +1,4 @@
-r"""Theorem bound re-evaluated for the gate: low, self and high keys, from the network's numbers.
+r"""Theorem bound re-evaluated for the gate: a self key, and a low or a high one or both, from the network's numbers.
 
 For each query token the score differences low - self and high - self are compared with $-\beta(y - a)$ and
 $\beta(y - b)$; what remains, with the rounding of queries, scores and exponentials, is the disturbance d of
@@ -22,7 +22,7 @@ from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
 from attnforge.errors import CertificateError
 from attnforge.lemmas.kink import far_key, kink
-from attnforge.network import Head
+from attnforge.network import Claims, Head
 
 Array = npt.NDArray[np.float64]
 CLEAR = 60.0  # e^-60 of a value is below a rounding of it in every dtype
@@ -43,7 +43,7 @@ def bound_gate(problem: Problem) -> dict[str, float]:
     if len(problem.heads) != 1:
         raise CertificateError("A gate is one head", f"{len(problem.heads)} heads")
     head, (a, b) = problem.heads[0], problem.interval
-    beta = _sharpness(head)
+    beta = _claims(head).sharpness
     whole = _read(problem, head, beta, problem.tokens(problem.lower, problem.upper))
     margin = 4 * (whole.scores + CLEAR) / beta
     weights, offsets = problem.forms(input_tokens(problem.lower, problem.upper, problem.machine))
@@ -51,12 +51,13 @@ def bound_gate(problem: Problem) -> dict[str, float]:
     near = _read(problem, head, beta, problem.tokens(*boxes))
     largest = min(near.largest, add_up(max(abs(a), abs(b)), margin))
 
-    pair, opposite = kink(beta), far_key(beta, b - a)
+    pair, run, opposite = kink(beta), kink(beta, near.scores), 0.0
+    if len(_ends(problem, head)) == 2:
+        opposite, run = far_key(beta, b - a), max(run, far_key(beta, b - a, near.scores))
     others = product_up(whole.others, 2 * whole.largest)
-    run = max(kink(beta, near.scores), far_key(beta, b - a, near.scores))
     machine = problem.machine
-    sums = add_up(gamma(8, machine.accumulation), gamma(3, machine.roundoff))
-    keys = len(head.claims.roles) if head.claims is not None else 3
+    keys = len(_claims(head).roles)
+    sums = add_up(gamma(keys + 5, machine.accumulation), gamma(3, machine.roundoff))
     lost = product_up(keys, machine.underflow, largest)
     written = _outer_values(problem, head)
     ends = add_up(float(problem.form.lower.rad), float(problem.form.upper.rad))
@@ -64,12 +65,21 @@ def bound_gate(problem: Problem) -> dict[str, float]:
     return {"spacing": pair, "leakage": add_up(max(0.0, opposite - pair), others), "rounding": rounding}
 
 
-def _sharpness(head: Head) -> float:
-    if head.claims is None or sorted(set(head.claims.roles)) != ["high", "low", "self"]:
-        raise CertificateError("A gate claims keys low, self and high", "other claims", "Rebuild the network")
-    if not (math.isfinite(head.claims.sharpness) and head.claims.sharpness > 0):
-        raise CertificateError("A gate claims a positive sharpness", str(head.claims.sharpness))
-    return head.claims.sharpness
+def _claims(head: Head) -> Claims:
+    claims = head.claims
+    found = set() if claims is None else set(claims.roles)
+    if claims is None or "self" not in found or not {"self"} < found <= {"low", "self", "high"}:
+        raise CertificateError("A gate claims a self key and a low or a high one", str(found), "Rebuild the network")
+    if not (math.isfinite(claims.sharpness) and claims.sharpness > 0):
+        raise CertificateError("A gate claims a positive sharpness", str(claims.sharpness))
+    return claims
+
+
+def _ends(problem: Problem, head: Head) -> list[tuple[int, float, Balls]]:
+    """For each outer key the place it has among the keys, the sign of its score's slope, and the end it stands for."""
+    roles = _claims(head).roles
+    ends = (("low", -1.0, problem.form.lower), ("high", 1.0, problem.form.upper))
+    return [(roles.index(role), sign, end) for role, sign, end in ends if role in roles]
 
 
 def _read(problem: Problem, head: Head, beta: float, tokens: Tokens) -> Gate:
@@ -77,11 +87,12 @@ def _read(problem: Problem, head: Head, beta: float, tokens: Tokens) -> Gate:
     machine = problem.machine
     asking = tokens if head.query_rows.indices is None else tokens.rows(head.query_rows.indices)
     query = project(asking, head.query, machine)
-    low, high, own, own_values, others = _keys(problem, head, tokens, query)
+    keys, own, own_values, others = _keys(problem, head, tokens, query)
     weights, offsets = problem.forms(asking)
     scores = 0.0
-    for keys, sign, end in ((low, -1.0, problem.form.lower), (high, 1.0, problem.form.upper)):
-        scores = max(scores, _disturbance(query, keys, own, sign * beta, weights, offsets, end, machine.accumulation))
+    for at, sign, end in _ends(problem, head):
+        rate, unit = sign * beta, machine.accumulation
+        scores = max(scores, _disturbance(query, keys[at], own, rate, weights, offsets, end, unit))
     scores += 2 * softmax_roundings(len(tokens.source) + head.memory_size, machine)
     slope = own_values.slope - Balls(weights.mid[:, :, None], weights.rad[:, :, None])
     constant = own_values.constant - Balls(offsets.mid[:, None], offsets.rad[:, None])
@@ -90,28 +101,27 @@ def _read(problem: Problem, head: Head, beta: float, tokens: Tokens) -> Gate:
     return Gate(scores, float(value.max()), largest, others)
 
 
-def _keys(problem: Problem, head: Head, tokens: Tokens, query: Tokens) -> tuple[Array, Array, Array, Tokens, float]:
-    """Keys low (r,), high (r,) and self (R, r), the self values, and a bound of the mass on other tokens."""
-    if head.claims is None or head.key_rows is None or head.key is None or head.value is None:
+def _keys(problem: Problem, head: Head, tokens: Tokens, query: Tokens) -> tuple[Array, Array, Tokens, float]:
+    """All constant keys, the self keys (R, r), the self values, and a bound of the mass on other tokens."""
+    if head.key_rows is None or head.key is None or head.value is None:
         raise CertificateError("A gate attends to its own token", "a head without token keys", "Rebuild the network")
-    roles = head.claims.roles
-    low, high = roles.index("low"), roles.index("high")
+    roles = _claims(head).roles
     rows = project(tokens, head.key, problem.machine)
     values = project(tokens, head.value, problem.machine)
     if np.any(rows.slope.magnitude()) or np.any(rows.error) or np.any(rows.constant.rad):
         raise CertificateError("The keys of a gate are constants, exact in the dtype", "keys that vary or round")
     written = project(values, head.output[:, problem.output : problem.output + 1], problem.machine)
     if head.key_rows.kind == "own":
-        if head.memory_keys is None or head.memory_size != 2 or roles[2:] != ("self",):
-            raise CertificateError("A gate holds two constant keys", f"{head.memory_size}", "Rebuild the network")
-        return head.memory_keys[low], head.memory_keys[high], rows.constant.mid, written, 0.0
+        if head.memory_keys is None or roles[-1] != "self" or head.memory_size != len(roles) - 1:
+            raise CertificateError("A gate's own key comes after its constant ones", str(roles), "Rebuild the network")
+        return head.memory_keys, rows.constant.mid, written, 0.0
     asked = np.arange(len(tokens.source)) if head.query_rows.indices is None else head.query_rows.indices
     if head.key_rows.kind != "all" or head.memory_size or len(roles) != len(tokens.source):
         raise CertificateError("A gate's keys are all tokens, or memory and its own", head.key_rows.kind)
     if any(roles[i] != "self" for i in asked):
         raise CertificateError("Every query of a gate is a token with a self key", "a query that is a constant key")
-    keys = rows.constant.mid
-    return keys[low], keys[high], keys[asked], written.rows(asked), _other_tokens(query, keys, asked, {low, high})
+    keys, constants = rows.constant.mid, [at for at, _, _ in _ends(problem, head)]
+    return keys, keys[asked], written.rows(asked), _other_tokens(query, keys, asked, constants)
 
 
 def _disturbance(
@@ -131,7 +141,7 @@ def _disturbance(
     return float((exact + carried + made).max()) * (1 + 2.0**-30)
 
 
-def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], constants: set[int]) -> float:
+def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], constants: list[int]) -> float:
     """Bound of the mass on tokens that are neither the query's own nor constant: sum of exp(score - own score)."""
     steady = ~(np.any(query.slope.magnitude() > 0, axis=(0, 1)) | np.any(query.error > 0, axis=0))
     fixed = Balls(query.constant.mid * steady, query.constant.rad * steady) @ Balls.exact(keys.T.copy())
@@ -142,18 +152,17 @@ def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], cons
     gaps = np.nextafter(own[:, None] - upper, -np.inf)
     mask = np.ones_like(gaps, dtype=bool)
     mask[place, asked] = False
-    mask[:, sorted(constants)] = False
+    mask[:, constants] = False
     return float((np.exp(np.minimum(-gaps, 700.0)) * mask).sum(axis=1).max(initial=0.0)) * (1 + 2.0**-30)
 
 
 def _outer_values(problem: Problem, head: Head) -> float:
     """How far the values of the two constant keys are from the ends of the interval."""
-    if head.claims is None or head.value is None:
+    if head.value is None:
         raise CertificateError("A gate has values", "none")
-    roles, worst = head.claims.roles, 0.0
+    worst = 0.0
     rows = project(problem.tokens(problem.lower, problem.upper), head.value, problem.machine)
-    for role, end in (("low", problem.form.lower), ("high", problem.form.upper)):
-        at = roles.index(role)
+    for at, _, end in _ends(problem, head):
         if head.memory_values is not None:
             value, error = Balls.exact(head.memory_values[at]), 0.0
         else:

@@ -42,12 +42,12 @@ class Tokens:
         return Tokens(self.source[index], self.box[index], self.slope[index], self.constant[index], self.error[index])
 
 
-def input_tokens(lower: Array, upper: Array, machine: Machine) -> Tokens:
-    """The inputs themselves, (n, d) in their box, rounded to the dtype (float64 inputs are what they are)."""
+def input_tokens(lower: Array, upper: Array, machine: Machine, exact: bool = False) -> Tokens:
+    """The inputs themselves, (n, d) in their box, rounded to the dtype unless they are ``exact`` or float64."""
     n, d = lower.shape
     box = Balls.between(lower, upper)
     eye = np.broadcast_to(np.eye(d), (n, d, d))
-    exact = machine.name == "float64"
+    exact = exact or machine.name == "float64"
     once = machine.roundoff * (1 + 2.0**-10)  # a float64 reaches the half types through float32: two roundings
     error = np.zeros((n, d)) if exact else once * box.magnitude() + machine.underflow
     return Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error)
@@ -97,6 +97,13 @@ def _operations(tokens: Tokens, each: Array) -> Array:
     inexact = nonzero & ~_power_of_two(each) & ~(constant & simple)[:, :, None]
     further = np.maximum(nonzero.sum(axis=-2) - 1, 0)
     return np.asarray(np.any(inexact, axis=-2) + further, dtype=np.float64)
+
+
+def count_roundings(weights: Array) -> Array:
+    """Roundings behind each output of features times a matrix (m, m'), for features of any kind."""
+    nonzero = weights != 0
+    inexact = np.any(nonzero & ~_power_of_two(weights), axis=0)
+    return np.asarray(inexact + np.maximum(nonzero.sum(axis=0) - 1, 0), dtype=np.float64)
 
 
 def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:

@@ -21,7 +21,7 @@ def facts(compiled: Compiled) -> dict[str, str]:
         "target": compiled.target.describe(),
         "domain": _domain(compiled.domain, compiled.target.names),
         "construction": compiled.construction,
-        "size": f"{compiled.layers} layer of attention, {compiled.heads} head{'s' * (compiled.heads > 1)}, "
+        "size": f"{_count(compiled.layers, 'layer')} of attention, {_count(compiled.heads, 'head')}, "
         f"{compiled.anchors:,} keys",
         "sharpness": _sharpness(compiled),
         "parameters": f"{total:,} ({nonzero:,} non-zero)",
@@ -42,6 +42,10 @@ def report(compiled: Compiled) -> str:
     lines = facts(compiled)
     width = max(len(label) for label in lines)
     return "\n".join(f"{label:<{width}}  {value}" for label, value in lines.items())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _domain(box: Box, names: tuple[str, ...] | None) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets import Box, Formula, Target, as_box
+from attnforge.targets import Box, Formula, ReluNetwork, Target, as_box
+from attnforge.targets.relu_network import is_torch_module
 
 
 def as_target(target: Any, domain: Any = None) -> Target:
-    """A Target from text, a sympy expression, or a Target."""
+    """A Target from text, a sympy expression, a torch network, or a Target."""
     if isinstance(target, Target):
         return target if domain is None else target.on(_in_order(target, domain))
     if domain is None:
@@ -17,8 +18,12 @@ def as_target(target: Any, domain: Any = None) -> Target:
     if isinstance(target, str) or _is_sympy(target):
         box, names = as_box(domain)
         return Formula(target, box, names)
+    if is_torch_module(target):
+        return ReluNetwork.from_torch(target, as_box(domain)[0])
     kind = type(target).__name__
-    raise TargetError("This version compiles text and sympy expressions", kind, "Write the function as an expression")
+    raise TargetError(
+        "This version compiles text, sympy expressions and torch ReLU networks", kind, "Write it as an expression"
+    )
 
 
 def _in_order(target: Target, domain: Any) -> Box:

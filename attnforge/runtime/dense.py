@@ -1,9 +1,10 @@
 """The dense kernel: like heads stacked and run by one call of ``scaled_dot_product_attention``.
 
 Three cases, by where the keys come from. *Memory only*: keys do not depend on the batch, so the whole batch is one long
-row of queries. *Own token*: each query has its few keys to itself, so queries join the batch. *Rows*: ordinary
-attention. Values are zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a
-kernel an order of magnitude slower. The sharpness is folded into the weights, so the scale is 1.
+row of queries. *Own token*: each query has a few keys to itself; a million such attentions of three keys would drown
+in the fused kernel's overhead, so their softmax is written out, accumulated in float32 or better as the kernel does.
+*Rows*: ordinary attention. Values are zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch
+falls back to a kernel an order of magnitude slower. The sharpness is folded into the weights, so the scale is 1.
 """
 
 from __future__ import annotations
@@ -51,9 +52,12 @@ class HeadGroup(nn.Module):
 
     def forward(self, state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
         """Add the heads' outputs at their query rows to ``total`` (batch, n, m_out)."""
-        queries, keys, values = self._project(state, context)
-        mixed = _attend(queries, keys, values)  # (batch or 1, heads, query, v)
-        written = (mixed @ self.output).sum(dim=1)
+        if self.own_only:
+            weights, values = self._own(state)
+            mixed = (weights.unsqueeze(-2) @ values).squeeze(-2).to(self.output.dtype).unsqueeze(0)
+        else:
+            mixed = _attend(*self._project(state, context))
+        written = (mixed @ self.output).sum(dim=1)  # mixed: (batch or 1, heads, query, v)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
         written = written.reshape(state.shape[0], rows, -1)
         if self.query_rows is None:
@@ -63,9 +67,12 @@ class HeadGroup(nn.Module):
 
     def weights(self, state: Tensor, context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head."""
-        queries, keys, _ = self._project(state, context)
-        wide = torch.promote_types(queries.dtype, torch.float32)
-        weights = torch.softmax(queries.to(wide) @ keys.to(wide).transpose(-1, -2), dim=-1).to(queries.dtype)
+        if self.own_only:
+            weights = self._own(state)[0].unsqueeze(0)
+        else:
+            queries, keys, _ = (_wide(part) for part in self._project(state, context))
+            weights = torch.softmax(queries @ keys.transpose(-1, -2), dim=-1)
+        weights = weights.to(self.output.dtype)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
         heads = weights.shape[1]
         return [weights[:, h].reshape(state.shape[0], rows, -1) for h in range(heads)]
@@ -78,16 +85,28 @@ class HeadGroup(nn.Module):
             assert self.memory_values is not None
             flat = asking.reshape(1, 1, -1, asking.shape[-1])
             return flat @ self.query, self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
-        if self.own_only:
-            asking = asking.reshape(-1, 1, 1, asking.shape[-1])
-            told = asking
-        else:
-            asking, told = asking.unsqueeze(1), self._told(state, context).unsqueeze(1)
+        asking, told = asking.unsqueeze(1), self._told(state, context).unsqueeze(1)
         keys, values = told @ self.key, told @ self.value
         if self.memory_keys is not None and self.memory_values is not None:
             keys = torch.cat([self.memory_keys.expand(keys.shape[0], -1, -1, -1), keys], dim=2)
             values = torch.cat([self.memory_values.expand(values.shape[0], -1, -1, -1), values], dim=2)
         return asking @ self.query, keys, values
+
+    def _own(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Softmax weights (heads, queries, keys) and values (heads, queries, keys, v) of heads with own keys."""
+        assert self.key is not None
+        assert self.value is not None
+        asking = state if self.query_rows is None else state.index_select(1, self.query_rows)
+        flat = asking.reshape(1, -1, asking.shape[-1])
+        queries, keys, values = (_wide(flat @ weight) for weight in (self.query, self.key, self.value))
+        scores = queries.unsqueeze(-2) @ keys.unsqueeze(-1)
+        values = values.unsqueeze(-2)
+        if self.memory_keys is not None and self.memory_values is not None:
+            remembered = queries @ _wide(self.memory_keys).transpose(-1, -2)
+            scores = torch.cat([remembered.unsqueeze(-2), scores], dim=-1)
+            constant = _wide(self.memory_values).unsqueeze(1).expand(-1, values.shape[1], -1, -1)
+            values = torch.cat([constant, values], dim=-2)
+        return torch.softmax(scores.squeeze(-2), dim=-1), values
 
     def _told(self, state: Tensor, context: Tensor | None) -> Tensor:
         source = context if self.from_context else state
@@ -104,6 +123,11 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     elif width < out:
         queries, keys = functional.pad(queries, (0, out - width)), functional.pad(keys, (0, out - width))
     return functional.scaled_dot_product_attention(queries, keys, values, scale=1.0)[..., :out]
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """At least float32: scores and weighted sums are not accumulated in a half type."""
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
 
 def _signature(head: Head) -> object:

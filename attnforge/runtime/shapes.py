@@ -13,9 +13,9 @@ from attnforge.runtime.module import AttentionNetwork
 class TargetModule(nn.Module):
     """A network behind the shapes of its target.
 
-    Functions take (..., d) and return (...); with one input also a number or an (N,) tensor, same shape back. Token
-    targets take (..., n, d) and return (..., n), or (..., n, k) where they write k features. Nothing is checked:
-    NaN and points outside the certified domain pass through.
+    Functions take (..., d) and return (...), or (..., k) with k outputs; with one input also a number or an (N,)
+    tensor, same shape back. Token targets take (..., n, d) and return (..., n), or (..., n, k) where they write k
+    features. Nothing is checked: NaN and points outside the certified domain pass through.
     """
 
     def __init__(self, core: AttentionNetwork, layout: Literal["function", "tokens"], keep_features: bool) -> None:
@@ -29,7 +29,8 @@ class TargetModule(nn.Module):
         out = out if self.keep_features else out[..., 0]
         if self.layout == "tokens":
             return out
-        return out.reshape(x.shape) if alone else out[..., 0]
+        out = out[..., 0, :] if self.keep_features else out[..., 0]
+        return out.reshape((*x.shape, *out.shape[1:])) if alone else out
 
     def attention(self, x: Tensor) -> list[list[Tensor]]:
         """Softmax weights of every head: layers, heads, (..., query, key)."""

@@ -2,8 +2,20 @@
 
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
+from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
 from attnforge.targets.target import Target, TruncatedForm
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-__all__ = ["Box", "Formula", "Target", "TruncatedForm", "TruncatedLinear", "as_box", "target_from_data"]
+__all__ = [
+    "Activation",
+    "Affine",
+    "Box",
+    "Formula",
+    "ReluNetwork",
+    "Target",
+    "TruncatedForm",
+    "TruncatedLinear",
+    "as_box",
+    "target_from_data",
+]

@@ -7,10 +7,15 @@ from typing import Any
 
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
+from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.target import AnyArray, Target
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-KINDS: dict[str, type[Formula] | type[TruncatedLinear]] = {"formula": Formula, "truncated_linear": TruncatedLinear}
+KINDS: dict[str, type[Formula] | type[TruncatedLinear] | type[ReluNetwork]] = {
+    "formula": Formula,
+    "truncated_linear": TruncatedLinear,
+    "relu_network": ReluNetwork,
+}
 
 
 def target_from_data(data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Target:

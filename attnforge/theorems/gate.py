@@ -110,18 +110,28 @@ def _spread(target: Target) -> float:
 
 
 def _memory(w: Array, t: Array, a: float, b: float, plan: GatePlan, output: Array, tokens: int | None) -> Network:
-    beta = plan.sharpness
-    head = Head(
-        query=np.diag([beta, beta]),
-        output=output,
-        key=np.zeros((2, 2)),  # the self key: score 0
-        value=np.array([[1.0], [0.0]]),
-        key_rows=Rows("own"),
-        memory_keys=np.array([[-1.0, a], [1.0, -b]]),
-        memory_values=np.array([[a], [b]]),
-        claims=Claims(Gate.name, beta, np.array([a, b, 0.0]), ("low", "high", "self")),
-    )
+    head = gate_head(0, 2, a, b, plan.sharpness, output)
     return Network((form_and_one(w, t, 1.0, 0.0), Attention((head,))), w.shape[1], tokens)
+
+
+def gate_head(feature: int, width: int, lower: float | None, upper: float | None, beta: float, output: Array) -> Head:
+    """A gate on one feature of tokens whose last feature is 1; without an end, no key stands for it."""
+    query, value = np.zeros((width, 2)), np.zeros((width, 1))
+    query[feature, 0], query[-1, 1], value[feature, 0] = beta, beta, 1.0
+    keys = [[-1.0, lower]] if lower is not None else []
+    keys += [[1.0, -upper]] if upper is not None else []
+    ends = [end for end in (lower, upper) if end is not None]
+    roles = ["low"] * (lower is not None) + ["high"] * (upper is not None) + ["self"]
+    return Head(
+        query=query,
+        output=output,
+        key=np.zeros((width, 2)),  # the self key: score 0
+        value=value,
+        key_rows=Rows("own"),
+        memory_keys=np.array(keys),
+        memory_values=np.array(ends)[:, None],
+        claims=Claims(Gate.name, beta, np.array([*ends, 0.0]), tuple(roles)),
+    )
 
 
 def _literal(w: Array, t: Array, a: float, b: float, plan: GatePlan, output: Array, n: int) -> Network:

@@ -8,9 +8,15 @@ from attnforge.errors import RefusalError
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.gate import Gate
 from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
+from attnforge.theorems.relu_network import ReluNetworkConstruction
 from attnforge.theorems.truncated_linear import TruncatedLinearHead
 
-CONSTRUCTIONS: tuple[Construction[Any], ...] = (Gate(), TruncatedLinearHead(), MultiheadTruncatedLinear())
+CONSTRUCTIONS: tuple[Construction[Any], ...] = (
+    Gate(),
+    TruncatedLinearHead(),
+    MultiheadTruncatedLinear(),
+    ReluNetworkConstruction(),
+)
 
 
 def construction(name: str) -> Construction[Any]:

@@ -151,10 +151,9 @@ def index_query(c: float, keys: Array, shift: float = 0.0) -> Array:
 def _memory(
     w: Array, t: Array, positions: Array, h: float, plan: AnchorPlan, claims: Claims, output: Array, tokens: int | None
 ) -> Network:
-    p = len(positions)
+    p, c = len(positions), plan.sharpness * h * h
     centre = p // 2
     keys = index_keys(np.arange(p, dtype=np.float64) - centre, plan.dtype)
-    c = plan.sharpness * h * h
     head = Head(
         query=index_query(c, keys), output=output, memory_keys=keys, memory_values=positions[:, None], claims=claims
     )

@@ -1,0 +1,237 @@
+r"""A ReLU network becomes attention: one head a neuron (subsumption after Hu et al. 2025; the gate is ours).
+
+Activations here are $\mathrm{act}(y) = s y + (1-s)\,\mathrm{clamp}(y, a, b)$ with one or both ends: ReLU, LeakyReLU,
+Hardtanh, ReLU6. Each affine map of the network is a linear map; each neuron is a head that computes the clamp of its
+feature: by a **gate** (own token and one or two constant keys, exact up to $0.28/\beta$), or by the papers'
+**anchored** heads, $\mathrm{relu}(y) = \mathrm{Range}_{[0,B]}(y)$ on the range $[\,\cdot, B]$ that interval arithmetic
+gives y on the domain. A leaky slope s > 0 adds one head whose only key is the token itself: it copies $s y$.
+
+Errors compose: activations with $0 \le s \le 1$ are 1-Lipschitz, so with local errors $\delta_l$ at layer l
+$$ e_{l+1} \le |W_{l+1}|^T (e_l + \delta_l) , $$
+entry by entry. For anchored heads the tolerance is split evenly over the layers, and each layer's share is divided by
+what the later weights multiply it with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors import tuned, uniform
+from attnforge.balls import machine
+from attnforge.errors import RefusalError
+from attnforge.lemmas.kink import kink
+from attnforge.lemmas.leakage import interpolation
+from attnforge.network import Attention, Claims, Head, Layer, Linear, Network, Rows, Term
+from attnforge.targets import Activation, Affine, ReluNetwork, Target
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.gate import gate_head
+from attnforge.theorems.truncated_linear import TruncatedLinearHead, index_keys, score_disturbance
+
+Array = npt.NDArray[np.float64]
+Means = Literal["gate", "anchors"]
+
+
+@dataclass(frozen=True)
+class ReluPlan:
+    """By gates, or by ``anchors[l]`` anchors for every neuron of activation l; ``reach`` is max |y| there."""
+
+    by: Means
+    reach: tuple[float, ...]
+    anchors: tuple[int, ...] = ()
+    dtype: str = "float64"
+
+
+class ReluNetworkConstruction(Construction[ReluPlan]):
+    """One head a neuron."""
+
+    name = "relu_network"
+    function_class = "ReLU, LeakyReLU, Hardtanh, ReLU6 networks"
+    rate = "exact to rounding by gates; O(1/p) by anchors"
+    reference = "Hu et al. 2025, subsumption; gate ours"
+
+    def accepts(self, target: Target) -> str | None:
+        """Networks read from torch."""
+        return None if isinstance(target, ReluNetwork) else "the target is not a ReLU network"
+
+    def size(self, target: Target, tol: float, dtype: str) -> ReluPlan:
+        """Gates at the finest sharpness of the dtype."""
+        return gate_plan(_network(target), dtype)
+
+    def cost(self, target: Target, plan: ReluPlan) -> Cost:
+        """For each neuron two maps from the layer's width, one back, and its keys."""
+        keys = parameters = 0
+        widths = _activation_widths(_network(target))
+        for i, width in enumerate(widths):
+            each = 3 if plan.by == "gate" else plan.anchors[i]
+            keys += width * each
+            parameters += width * (5 * (width + 1) + width + 4 * each)
+        affine = sum(s.weight.size + 2 * s.bias.size for s in _network(target).stages if isinstance(s, Affine))
+        return Cost.of(keys, parameters + affine)
+
+    def build(self, target: Target, plan: ReluPlan) -> Network:
+        """The weights: affine stages as linear maps that append a 1, activations as layers of heads."""
+        network = _network(target)
+        layers: list[Layer] = []
+        ranges = network.ranges()
+        at, width, with_one = 0, network.features, False
+        for i, stage in enumerate(network.stages):
+            if isinstance(stage, Affine):
+                with_one = _is_activation(network, i + 1)
+                layers.append(_affine(stage, with_one))
+                width = stage.weight.shape[1]
+                continue
+            if not with_one:
+                layers.append(_affine(Affine(np.eye(width), np.zeros(width)), True))
+            lower, upper = ranges[i]
+            layers.append(Attention(tuple(_activation(stage, lower, upper, plan, at))))
+            at, with_one = at + 1, False
+        tokens = network.domain.shape[0] if network.layout == "tokens" else 1
+        return Network(tuple(layers), network.features, tokens)
+
+    def bound(self, target: Target, plan: ReluPlan) -> dict[str, float]:
+        """``spacing``: local errors in exact arithmetic, carried through the absolute weights."""
+        network = _network(target)
+        error, at, ranges = np.zeros(network.features), 0, network.ranges()
+        for i, stage in enumerate(network.stages):
+            if isinstance(stage, Affine):
+                error = np.abs(stage.weight.T) @ error * (1 + 2.0**-40)
+            else:
+                lower, upper = ranges[i]
+                error = error + abs(1 - stage.slope) * _local(stage, lower, upper, plan, at)
+                at += 1
+        return {"spacing": float(error.max(initial=0.0)), "leakage": 0.0}
+
+
+def gate_plan(network: ReluNetwork, dtype: str) -> ReluPlan:
+    """Gates as sharp as the dtype can use: 4 / (u max|y|), layer by layer."""
+    return ReluPlan("gate", _reach(network), dtype=dtype)
+
+
+def anchor_plan(network: ReluNetwork, tol: float, dtype: str) -> ReluPlan:
+    """The fewest anchors a layer so that each layer contributes an equal share of tol."""
+    reach, row = _reach(network), interpolation(tuned())
+    share = tol / max(len(reach), 1)
+    counts = []
+    for gain, length in zip(_gains(network), _lengths(network), strict=True):
+        needed = length * row * gain / share + 1
+        if not needed < 2**40:
+            got = f"about {needed:.2g} anchors a neuron"
+            raise RefusalError("Anchored heads must be countable", got, "Ask for a larger tol, or use gates")
+        counts.append(max(2, math.ceil(needed)))
+    return ReluPlan("anchors", reach, tuple(counts), dtype)
+
+
+def even_plan(network: ReluNetwork, anchors: int, dtype: str) -> ReluPlan:
+    """The same number of anchors for every neuron."""
+    reach = _reach(network)
+    return ReluPlan("anchors", reach, (anchors,) * len(reach), dtype)
+
+
+def _network(target: Target) -> ReluNetwork:
+    if not isinstance(target, ReluNetwork):
+        raise RefusalError("`relu_network` takes a torch nn.Sequential", target.describe(), "Pass the module itself")
+    return target
+
+
+def _is_activation(network: ReluNetwork, at: int) -> bool:
+    return at < len(network.stages) and isinstance(network.stages[at], Activation)
+
+
+def _activation_widths(network: ReluNetwork) -> list[int]:
+    return [len(network.ranges()[i][0]) for i, s in enumerate(network.stages) if isinstance(s, Activation)]
+
+
+def _reach(network: ReluNetwork) -> tuple[float, ...]:
+    """The largest |y|, or end of the clamp, at each activation."""
+    found = []
+    for stage, (lower, upper) in zip(network.stages, network.ranges(), strict=True):
+        if isinstance(stage, Activation):
+            ends = [abs(end) for end in (stage.lower, stage.upper) if end is not None]
+            found.append(max(float(np.abs(lower).max()), float(np.abs(upper).max()), *ends, 1e-300))
+    return tuple(found)
+
+
+def _lengths(network: ReluNetwork) -> list[float]:
+    """The longest interval an anchored head must cover, at each activation."""
+    found = []
+    for stage, (lower, upper) in zip(network.stages, network.ranges(), strict=True):
+        if isinstance(stage, Activation):
+            found.append(
+                max(b - a for a, b in (_interval(stage, low, high) for low, high in zip(lower, upper, strict=True)))
+            )
+    return found
+
+
+def _gains(network: ReluNetwork) -> list[float]:
+    """What the later affine maps multiply an error at each activation with: the largest row sum of |W|...|W|."""
+    gains, product = [], np.eye(network.outputs)
+    for stage in reversed(network.stages):
+        if isinstance(stage, Affine):
+            product = np.abs(stage.weight) @ product
+        else:
+            gains.append(max(float(product.sum(axis=0).max()), 1e-300))
+    return gains[::-1]
+
+
+def _affine(stage: Affine, with_one: bool) -> Linear:
+    """The affine map; before an activation with a constant 1 as last feature."""
+    if not with_one:
+        return Linear((Term(stage.weight),), stage.bias[None])
+    weight = np.hstack([stage.weight, np.zeros((len(stage.weight), 1))])
+    return Linear((Term(weight),), np.append(stage.bias, 1.0)[None])
+
+
+def _activation(stage: Activation, lower: Array, upper: Array, plan: ReluPlan, at: int) -> list[Head]:
+    """A head a neuron, and a copying head for a leaky slope."""
+    n = len(lower)
+    heads = []
+    for j in range(n):
+        output = np.zeros((1, n))
+        output[0, j] = 1 - stage.slope
+        if plan.by == "gate":
+            beta = 4.0 / (machine(plan.dtype).roundoff * plan.reach[at])
+            heads.append(gate_head(j, n + 1, stage.lower, stage.upper, beta, output))
+        else:
+            a, b = _interval(stage, lower[j], upper[j])
+            heads.append(_anchored(j, n + 1, a, b, plan.anchors[at], plan.dtype, output))
+    if stage.slope:
+        heads.append(_copy(n, stage.slope))
+    return heads
+
+
+def _interval(stage: Activation, low: float, high: float) -> tuple[float, float]:
+    """The clamp's interval, a missing end replaced by the range of y (kept non-empty)."""
+    a = stage.lower if stage.lower is not None else min(low, stage.upper if stage.upper is not None else low)
+    b = stage.upper if stage.upper is not None else max(high, a)
+    return (a, b) if b > a else (a, a + max(abs(a), 1.0) * 1e-3)
+
+
+def _anchored(feature: int, width: int, a: float, b: float, count: int, dtype: str, output: Array) -> Head:
+    """A row of anchors on [a, b] along one feature of tokens whose last feature is 1."""
+    positions, h = uniform(a, b, count)
+    c, centre = tuned(score_disturbance(count, dtype)), count // 2
+    keys = index_keys(np.arange(count, dtype=np.float64) - centre, dtype)
+    query = np.zeros((width, keys.shape[1]))
+    query[feature, 0], query[-1, 0], query[-1, 1:] = 2 * c / h, 2 * c * (-a / h - centre), -c
+    claims = Claims(TruncatedLinearHead.name, c / h**2, positions, ("anchor",) * count)
+    return Head(query, output, memory_keys=keys, memory_values=positions[:, None], claims=claims)
+
+
+def _copy(n: int, slope: float) -> Head:
+    """The token's own features times the slope: a softmax over one key is 1."""
+    value = np.vstack([slope * np.eye(n), np.zeros((1, n))])
+    return Head(np.zeros((n + 1, 1)), np.eye(n), key=np.zeros((n + 1, 1)), value=value, key_rows=Rows("own"))
+
+
+def _local(stage: Activation, lower: Array, upper: Array, plan: ReluPlan, at: int) -> Array:
+    """The local error of every neuron's head, in exact arithmetic."""
+    if plan.by == "gate":
+        return np.full(len(lower), kink(4.0 / (machine(plan.dtype).roundoff * plan.reach[at])))
+    lengths = [b - a for a, b in (_interval(stage, low, high) for low, high in zip(lower, upper, strict=True))]
+    c = tuned(score_disturbance(plan.anchors[at], plan.dtype))
+    return np.array(lengths) / (plan.anchors[at] - 1) * interpolation(c) * (1 + 2.0**-40)
