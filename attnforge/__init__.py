@@ -14,7 +14,7 @@ from attnforge.errors import (
     ToleranceError,
 )
 from attnforge.network import Network
-from attnforge.targets import Box
+from attnforge.targets import Box, Lipschitz
 
 from . import anchors, constructions, plot
 
@@ -31,6 +31,7 @@ __all__ = [
     "Compiled",
     "DomainError",
     "FileFormatError",
+    "Lipschitz",
     "Network",
     "RefusalError",
     "TargetError",

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import add_up, machine
+from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.anchored import Problem, bound_anchored
-from attnforge.certification.certificate import Certificate
+from attnforge.certification.certificate import Certificate, Status
 from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Linear, Network, check_architecture, digest, flatten, rounded
-from attnforge.targets import Box, ReluNetwork, Target
+from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
 
-METHODS: dict[str, Callable[[Problem], dict[str, float]]] = {
-    "truncated_linear": bound_anchored,
-    "multihead_truncated_linear": bound_anchored,
-    "gate": bound_gate,
+
+@dataclass(frozen=True)
+class Method:
+    """A proof: from the rounded network, the target, the box and the dtype to named parts of a bound.
+
+    ``needs_lipschitz`` marks proofs that rest on the target's Lipschitz constant; without one there is no bound.
+    """
+
+    bound: Callable[[Network, Target, Box, Machine], dict[str, float]]
+    needs_lipschitz: bool = False
+
+
+def _truncated(bound: Callable[[Problem], dict[str, float]]) -> Method:
+    """A proof about one truncated linear function, on the problem the network poses."""
+    return Method(lambda network, target, box, dtype: bound(_problem(network, target, box, dtype)))
+
+
+METHODS = {
+    "truncated_linear": _truncated(bound_anchored),
+    "multihead_truncated_linear": _truncated(bound_anchored),
+    "gate": _truncated(bound_gate),
+    "relu_network": Method(bound_relu_network),
 }
 
 ARITHMETIC = (
@@ -39,37 +58,45 @@ def certify(network: Network, target: Target, domain: Box | None = None, dtype: 
     check_architecture(network)
     run = rounded(network, dtype)
     _representable(run, dtype)
-    box = domain or target.domain
-    if isinstance(target, ReluNetwork):
-        parts = bound_relu_network(run, target, box, machine(dtype))
-    else:
-        parts = METHODS[_claimed(network)](_problem(run, target, box, dtype))
+    if network.construction not in METHODS:
+        known = ", ".join(METHODS)
+        raise CertificateError(f"A network is certified by the construction it claims ({known})", network.construction)
+    box, method = domain or target.domain, METHODS[network.construction]
+    accumulation = "float32" if machine(dtype).accumulation != machine(dtype).roundoff else dtype
+    assumptions = [ARITHMETIC.format(dtype=dtype, accumulation=accumulation)]
+    status: Status = "proved"
+    if method.needs_lipschitz:
+        status, said = _regularity(target)
+        assumptions = [*said, *assumptions]
+    parts = {} if status == "sampled" else method.bound(run, target, box, machine(dtype))
     bound = add_up(*parts.values())
     if not np.isfinite(bound):
         raise RefusalError("The bound of this network must be finite", "infinity", "Raise the sharpness or precision")
-    accumulation = "float32" if machine(dtype).accumulation != machine(dtype).roundoff else dtype
     return Certificate(
-        status="proved",
-        bound=bound,
+        status=status,
+        bound=None if status == "sampled" else bound,
         norm="sup",
         parts=parts,
-        assumptions=(ARITHMETIC.format(dtype=dtype, accumulation=accumulation),),
+        assumptions=tuple(assumptions),
         dtype=dtype,
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
         digest=digest(network),
     )
 
 
-def _claimed(network: Network) -> str:
-    names = {None if head.claims is None else head.claims.construction for head in network.heads}
-    name = next(iter(names), None)
-    if len(names) != 1 or name not in METHODS:
-        known = ", ".join(METHODS)
-        raise CertificateError(f"A network is certified by the construction its heads claim ({known})", str(names))
-    return str(name)
+def _regularity(target: Target) -> tuple[Status, list[str]]:
+    """What the target's smoothness lets one say."""
+    known = target.lipschitz()
+    if known is None:
+        return "sampled", ["nothing is known of the target's smoothness"]
+    if known.proved:
+        return "proved", []
+    return "conditional", [
+        f"the target is Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
+    ]
 
 
-def _problem(network: Network, target: Target, domain: Box, dtype: str) -> Problem:
+def _problem(network: Network, target: Target, domain: Box, model: Machine) -> Problem:
     """Split the network into encoding, one layer of attention and a plain read-out of its first tokens."""
     kinds = [type(layer) for layer in network.layers]
     at = kinds.index(Attention) if Attention in kinds else -1
@@ -88,7 +115,7 @@ def _problem(network: Network, target: Target, domain: Box, dtype: str) -> Probl
     if width != (outputs or 1) or form.weights.shape[1] != network.features or len(form.offsets.mid) not in (1, tokens):
         got = f"{network.features} features, {tokens} tokens, {width} outputs"
         raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
-    return Problem(encode, attention.heads, form, box.lower, box.upper, output, machine(dtype))
+    return Problem(encode, attention.heads, form, box.lower, box.upper, output, model)
 
 
 def _check_read_out(after: tuple[object, ...], tokens: int) -> None:

@@ -21,7 +21,7 @@ from attnforge.certification.three_keys import bound_gate
 from attnforge.certification.tokens import count_roundings
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear, Network
-from attnforge.targets import Activation, Affine, Box, ReluNetwork, TruncatedForm
+from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm
 from attnforge.targets.relu_network import interval_stage
 
 Array = npt.NDArray[np.float64]
@@ -52,8 +52,10 @@ class State:
         return (np.append(low, 1.0), np.append(high, 1.0)) if self.with_one else (low, high)
 
 
-def bound_relu_network(network: Network, target: ReluNetwork, domain: Box, machine: Machine) -> dict[str, float]:
+def bound_relu_network(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
     """Named parts of the error at the output feature where their sum is largest."""
+    if not isinstance(target, ReluNetwork):
+        raise CertificateError("This network claims to be a ReLU network", target.describe(), "Pass its own target")
     lower, upper = (np.atleast_2d(bound) for bound in (domain.lower, domain.upper))
     low, high = lower.min(axis=0), upper.max(axis=0)
     state = State(low, high, _input_error(low, high, machine))

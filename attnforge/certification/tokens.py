@@ -53,6 +53,54 @@ def input_tokens(lower: Array, upper: Array, machine: Machine, exact: bool = Fal
     return Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error)
 
 
+def whole_input(lower: Array, upper: Array, machine: Machine) -> Tokens:
+    """The (n, d) inputs as rows that may read all n d numbers: for maps that mix tokens."""
+    n, d = lower.shape
+    tokens = input_tokens(lower, upper, machine)
+    slope = np.zeros((n, n * d, d))
+    for i in range(n):
+        slope[i, i * d : (i + 1) * d] = np.eye(d)
+    box = Balls(*(np.broadcast_to(part.reshape(1, n * d), (n, n * d)) for part in (tokens.box.mid, tokens.box.rad)))
+    return Tokens(np.zeros(n, dtype=np.int64), box, Balls.exact(slope), tokens.constant, tokens.error)
+
+
+def mixed_linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
+    """The rows after any linear map, for rows made by :func:`whole_input`."""
+    parts = [_mixed_term(term, tokens, machine) for term in layer.terms]
+    total = parts[0]
+    for part in parts[1:]:
+        rounding = machine.roundoff * (total.magnitude() + part.magnitude())
+        rounding = rounding * ((total.magnitude() > 0) & (part.magnitude() > 0))
+        error = (total.error + part.error + rounding) * (1 + 2.0**-40)
+        total = Tokens(total.source, total.box, total.slope + part.slope, total.constant + part.constant, error)
+    return total if layer.constant is None else _shift(layer.constant, total, machine)
+
+
+def _mixed_term(term: Term, tokens: Tokens, machine: Machine) -> Tokens:
+    tokens = tokens if term.map is None else project(tokens, term.map, machine)
+    if term.mix is None:
+        return tokens
+    mix, rows = Balls.exact(term.mix), len(term.mix)
+    inputs, width = tokens.slope.shape[1:]
+    flat = Balls(tokens.slope.mid.reshape(-1, inputs * width), tokens.slope.rad.reshape(-1, inputs * width))
+    slope = mix @ flat
+    single = (term.mix != 0).sum(axis=1, keepdims=True) <= 1
+    plain = single & np.all((term.mix == 0) | _power_of_two(term.mix), axis=1, keepdims=True)
+    slope = _exact_where(plain, slope, np.abs(term.mix) @ flat.rad)
+    constant = _exact_where(plain, mix @ tokens.constant, np.abs(term.mix) @ tokens.constant.rad)
+    roundings = count_roundings(term.mix.T)[:, None]
+    made = _gammas(roundings, machine.roundoff) * (np.abs(term.mix) @ tokens.magnitude())
+    error = (np.abs(term.mix) @ tokens.error + made) * (1 + 2.0**-40)
+    shape = (rows, inputs, width)
+    return Tokens(
+        np.zeros(rows, dtype=np.int64),
+        Balls(*(np.broadcast_to(part[:1], (rows, inputs)) for part in (tokens.box.mid, tokens.box.rad))),
+        Balls(slope.mid.reshape(shape), slope.rad.reshape(shape)),
+        constant,
+        error,
+    )
+
+
 def linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
     """The rows after a linear map whose rows each read one row."""
     if len(layer.terms) != 1:

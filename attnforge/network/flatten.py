@@ -28,7 +28,14 @@ def flatten(network: Network) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     arrays: dict[str, AnyArray] = {}
     layers = [_flatten_layer(layer, f"layer{i}.", arrays) for i, layer in enumerate(network.layers)]
     context = None if network.context is None else list(network.context)
-    return {"layers": layers, "features": network.features, "tokens": network.tokens, "context": context}, arrays
+    skeleton = {
+        "layers": layers,
+        "features": network.features,
+        "tokens": network.tokens,
+        "context": context,
+        "construction": network.construction,
+    }
+    return skeleton, arrays
 
 
 def digest(network: Network) -> str:

@@ -24,12 +24,14 @@ class Network:
     """A sequence of layers on (n, m) arrays.
 
     ``tokens`` is None where any number of tokens is accepted; ``context`` is the shape of the second input, if any.
+    ``construction`` says which theorem to look for in it: a claim, like those of the heads.
     """
 
     layers: tuple[Layer, ...]
     features: int
     tokens: int | None = None
     context: tuple[int, int] | None = None
+    construction: str = ""
 
     def __call__(self, tokens: Array, context: Array | None = None) -> Array:
         """Run in NumPy float64: (..., n, m) to (..., n', m')."""
@@ -49,7 +51,7 @@ def unflatten(skeleton: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]
     try:
         layers = tuple(unflatten_layer(entry, f"layer{i}.", arrays) for i, entry in enumerate(skeleton["layers"]))
         context = None if skeleton["context"] is None else (int(skeleton["context"][0]), int(skeleton["context"][1]))
-        return Network(layers, int(skeleton["features"]), skeleton["tokens"], context)
+        return Network(layers, int(skeleton["features"]), skeleton["tokens"], context, str(skeleton["construction"]))
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise FileFormatError("The network's description must match its arrays", repr(error)) from error
 

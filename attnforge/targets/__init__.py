@@ -2,6 +2,8 @@
 
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
+from attnforge.targets.function import Function
+from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
 from attnforge.targets.target import Target, TruncatedForm
@@ -12,10 +14,13 @@ __all__ = [
     "Affine",
     "Box",
     "Formula",
+    "Function",
+    "Lipschitz",
     "ReluNetwork",
     "Target",
     "TruncatedForm",
     "TruncatedLinear",
     "as_box",
+    "as_lipschitz",
     "target_from_data",
 ]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from flint import arb
 
-from attnforge.balls import Balls, upper
+from attnforge.balls import Balls, add_up, precision, upper
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.expression import (
     Node,
+    derivative,
     enclose,
     evaluate,
     from_sympy,
@@ -21,8 +24,13 @@ from attnforge.targets.expression import (
     truncated_linear_form,
     variables,
 )
+from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
+from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
+
+CELLS = 1024  # of the box, on which derivatives are enclosed to prove a Lipschitz constant
 
 
 class Formula(Target):
@@ -65,6 +73,26 @@ class Formula(Target):
         offsets = Balls(offset.mid.reshape(1), offset.rad.reshape(1))
         return TruncatedForm(Balls(mid, rad), offsets, _ball(found.lower), _ball(found.upper))
 
+    def lipschitz(self) -> Lipschitz | None:
+        r"""Proved: the largest $\sum_j |\partial_j f|$ over cells of the box, by ball arithmetic; None if unbounded."""
+        return self._proved
+
+    @cached_property
+    def _proved(self) -> Lipschitz | None:
+        slopes = [derivative(self.tree, name) for name in self._names]
+        per_axis = max(1, int(CELLS ** (1 / len(self._names))))
+        edges = [np.linspace(a, b, per_axis + 1) for a, b in zip(self.domain.lower, self.domain.upper, strict=True)]
+        worst = 0.0
+        with precision():
+            for cell in itertools.product(range(per_axis), repeat=len(edges)):
+                pairs = zip(self._names, cell, edges, strict=True)
+                box = {name: Interval(arb(edge[i]), arb(edge[i + 1])) for name, i, edge in pairs}
+                total = add_up(*(_magnitude(bounds(slope, box)) for slope in slopes))
+                if not np.isfinite(total) or not np.isfinite(_magnitude(bounds(self.tree, box))):
+                    return None
+                worst = max(worst, total)
+        return Lipschitz(worst, proved=True)
+
     def on(self, domain: Box) -> Formula:
         """The same formula on another box."""
         return Formula(self.tree, domain, self._names)
@@ -88,6 +116,13 @@ class Formula(Target):
         if not enclose(self.tree, middle).is_finite():
             where = ", ".join(f"{name}={value:g}" for name, value in zip(self._names, self.domain.middle, strict=True))
             raise TargetError("The formula must be finite on its domain", f"no finite value at {where}", "Shrink it")
+
+
+def _magnitude(found: Interval) -> float:
+    """The largest absolute value in an interval; infinity where it is not known."""
+    if not (found.lower.is_finite() and found.upper.is_finite()):
+        return float("inf")
+    return max(upper(abs(found.lower)), upper(abs(found.upper)))
 
 
 def _tree(expression: Any) -> Node:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls
 from attnforge.targets.domain import Box
+from attnforge.targets.regularity import Lipschitz
 
 AnyArray = npt.NDArray[Any]
 
@@ -34,11 +35,12 @@ class Target(ABC):
     """A function to be approximated on a box.
 
     ``layout`` says how points are shaped: ``function`` targets take (..., d) and return (...), ``tokens`` targets
-    take (..., n, d) and return (..., n) or (..., n, k).
+    take (..., n, d) and return (..., n). With ``outputs`` = k both return k values, (..., k) or (..., n, k).
     """
 
     layout: Literal["function", "tokens"]
     domain: Box
+    outputs: int | None = None
 
     @abstractmethod
     def values(self, points: AnyArray) -> AnyArray:
@@ -59,6 +61,10 @@ class Target(ABC):
     @abstractmethod
     def to_data(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """A JSON-able description and named arrays, enough to rebuild the target."""
+
+    def lipschitz(self) -> Lipschitz | None:
+        """A Lipschitz constant on the domain, proved or given; None where nothing is known."""
+        return None
 
     @property
     def names(self) -> tuple[str, ...] | None:

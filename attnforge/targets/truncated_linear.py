@@ -52,7 +52,8 @@ class TruncatedLinear(Target):
         tokens = domain.shape[0] if len(domain.shape) == 2 else self.rows
         self.rows = max(self.rows, tokens)
         self.domain = domain.fixed((self.w.shape[1],) if self.rows == 1 else (self.rows, self.w.shape[1]))
-        self.output, self.outputs = _output(output, outputs)
+        self.output = output
+        self.outputs = _outputs(output, outputs)
 
     @property
     def features(self) -> int:
@@ -133,11 +134,11 @@ def _interval(lower: float, upper: float) -> tuple[float, float]:
     return float(a), float(b)
 
 
-def _output(output: int, outputs: int | None) -> tuple[int, int | None]:
+def _outputs(output: int, outputs: int | None) -> int | None:
     if outputs is not None and not 0 <= output < outputs:
         got = f"output={output}, outputs={outputs}"
         raise TargetError("`output` must name one of the `outputs` features", got, "Count from 0")
-    return output, outputs
+    return outputs
 
 
 def _finite(name: str, values: npt.ArrayLike) -> Array:

@@ -111,7 +111,7 @@ def _spread(target: Target) -> float:
 
 def _memory(w: Array, t: Array, a: float, b: float, plan: GatePlan, output: Array, tokens: int | None) -> Network:
     head = gate_head(0, 2, a, b, plan.sharpness, output)
-    return Network((form_and_one(w, t, 1.0, 0.0), Attention((head,))), w.shape[1], tokens)
+    return Network((form_and_one(w, t, 1.0, 0.0), Attention((head,))), w.shape[1], tokens, construction=Gate.name)
 
 
 def gate_head(feature: int, width: int, lower: float | None, upper: float | None, beta: float, output: Array) -> Head:
@@ -155,4 +155,6 @@ def _literal(w: Array, t: Array, a: float, b: float, plan: GatePlan, output: Arr
     claims = Claims(Gate.name, beta, positions, ("self",) * n + ("low", "high"))
     head = Head(query, output, key=key, value=value, key_rows=Rows(), query_rows=Rows.some(np.arange(n)), claims=claims)
     read = Linear((Term(None, np.eye(n, n + 2)),))
-    return Network((Linear((Term(maps, np.eye(n + 2, n)),), constant), Attention((head,)), read), d, n)
+    return Network(
+        (Linear((Term(maps, np.eye(n + 2, n)),), constant), Attention((head,)), read), d, n, construction=Gate.name
+    )

@@ -193,7 +193,7 @@ def _memory(
             )
         )
     encode = form_and_one(w, t, 1 / h, -a / h - centre)
-    return Network((encode, Attention(tuple(heads))), w.shape[1], tokens)
+    return Network((encode, Attention(tuple(heads))), w.shape[1], tokens, construction=MultiheadTruncatedLinear.name)
 
 
 def _literal(w: Array, t: Array, plan: HeadsPlan, blocks: list[_Block], output: Array) -> Network:
@@ -214,4 +214,4 @@ def _literal(w: Array, t: Array, plan: HeadsPlan, blocks: list[_Block], output: 
         value[d:, 0] = block.values
         claims = _claims(MultiheadTruncatedLinear.name, plan, block)
         heads.append(Head(query, output, key=key, value=value, key_rows=Rows(), claims=claims))
-    return Network((encode, Attention(tuple(heads))), d, n)
+    return Network((encode, Attention(tuple(heads))), d, n, construction=MultiheadTruncatedLinear.name)

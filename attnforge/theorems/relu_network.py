@@ -91,7 +91,7 @@ class ReluNetworkConstruction(Construction[ReluPlan]):
             layers.append(Attention(tuple(_activation(stage, lower, upper, plan, at))))
             at, with_one = at + 1, False
         tokens = network.domain.shape[0] if network.layout == "tokens" else 1
-        return Network(tuple(layers), network.features, tokens)
+        return Network(tuple(layers), network.features, tokens, construction=ReluNetworkConstruction.name)
 
     def bound(self, target: Target, plan: ReluPlan) -> dict[str, float]:
         """``spacing``: local errors in exact arithmetic, carried through the absolute weights."""
@@ -167,9 +167,13 @@ def _lengths(network: ReluNetwork) -> list[float]:
     return found
 
 
+def _outputs(network: ReluNetwork) -> int:
+    return next(len(stage.bias) for stage in reversed(network.stages) if isinstance(stage, Affine))
+
+
 def _gains(network: ReluNetwork) -> list[float]:
     """What the later affine maps multiply an error at each activation with: the largest row sum of |W|...|W|."""
-    gains, product = [], np.eye(network.outputs)
+    gains, product = [], np.eye(_outputs(network))
     for stage in reversed(network.stages):
         if isinstance(stage, Affine):
             product = np.abs(stage.weight) @ product

@@ -158,7 +158,7 @@ def _memory(
         query=index_query(c, keys), output=output, memory_keys=keys, memory_values=positions[:, None], claims=claims
     )
     encode = form_and_one(w, t, 1 / h, -positions[0] / h - centre)
-    return Network((encode, Attention((head,))), w.shape[1], tokens)
+    return Network((encode, Attention((head,))), w.shape[1], tokens, construction=TruncatedLinearHead.name)
 
 
 def _literal(
@@ -189,4 +189,4 @@ def _literal(
     value[2 * d + 2 :] = np.eye(output.shape[1])
     head = Head(query, np.eye(output.shape[1]), key=key, value=value, key_rows=Rows(), claims=claims)
     read = Linear((Term(None, np.eye(tokens, p)),))
-    return Network((encode, Attention((head,)), read), d, tokens)
+    return Network((encode, Attention((head,)), read), d, tokens, construction=TruncatedLinearHead.name)
