@@ -1,46 +1,69 @@
-"""attnforge compiles functions into softmax-attention weights, and proves how close they are."""
+"""attnforge compiles functions into softmax-attention weights, and proves how close they are.
 
-from importlib.metadata import PackageNotFoundError, version
+Names are loaded when they are first used, so that ``import attnforge`` and the command line's help cost nothing.
+"""
 
-from attnforge.certification import Certificate
-from attnforge.compiler import Compiled, certify, compile, load, measure
-from attnforge.errors import (
-    AttnforgeError,
-    CertificateError,
-    DomainError,
-    FileFormatError,
-    RefusalError,
-    TargetError,
-    ToleranceError,
-)
-from attnforge.network import Network
-from attnforge.targets import Box, Lipschitz
+from __future__ import annotations
 
-from . import anchors, constructions, plot
+import importlib
+from typing import TYPE_CHECKING, Any
 
-try:
-    __version__ = version("attnforge")
-except PackageNotFoundError:
-    __version__ = "0+unknown"
+if TYPE_CHECKING:
+    from . import anchors as anchors
+    from . import constructions as constructions
+    from . import plot as plot
+    from .certification import Certificate as Certificate
+    from .compiler import Compiled as Compiled
+    from .compiler import certify as certify
+    from .compiler import compile as compile
+    from .compiler import load as load
+    from .compiler import measure as measure
+    from .errors import AttnforgeError as AttnforgeError
+    from .errors import CertificateError as CertificateError
+    from .errors import DomainError as DomainError
+    from .errors import FileFormatError as FileFormatError
+    from .errors import RefusalError as RefusalError
+    from .errors import TargetError as TargetError
+    from .errors import ToleranceError as ToleranceError
+    from .network import Network as Network
+    from .targets import Box as Box
+    from .targets import Lipschitz as Lipschitz
 
-__all__ = [
-    "AttnforgeError",
-    "Box",
-    "Certificate",
-    "CertificateError",
-    "Compiled",
-    "DomainError",
-    "FileFormatError",
-    "Lipschitz",
-    "Network",
-    "RefusalError",
-    "TargetError",
-    "ToleranceError",
-    "anchors",
-    "certify",
-    "compile",
-    "constructions",
-    "load",
-    "measure",
-    "plot",
-]
+HOMES = {
+    "attnforge.certification": ("Certificate",),
+    "attnforge.compiler": ("Compiled", "certify", "compile", "load", "measure"),
+    "attnforge.errors": (
+        "AttnforgeError",
+        "CertificateError",
+        "DomainError",
+        "FileFormatError",
+        "RefusalError",
+        "TargetError",
+        "ToleranceError",
+    ),
+    "attnforge.network": ("Network",),
+    "attnforge.targets": ("Box", "Lipschitz"),
+}
+MODULES = ("anchors", "constructions", "plot")
+
+__all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("attnforge")
+        except PackageNotFoundError:
+            return "0+unknown"
+    if name in MODULES:
+        return importlib.import_module(f"attnforge.{name}")
+    for home, names in HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'attnforge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from scipy.optimize import minimize_scalar
-
 from attnforge.balls import machine
 from attnforge.errors import RefusalError
 from attnforge.lemmas.border import border_estimate
@@ -47,6 +45,8 @@ def tuned(disturbance: float = 0.0, *, sentinels: int = 0, border: float = 0.0) 
         c = math.exp(log_c)
         twice = border * border_estimate(c, sentinels) if sentinels else 0.0
         return interpolation_estimate(c, disturbance * c) + twice
+
+    from scipy.optimize import minimize_scalar  # slow to import, and only tuning needs it
 
     found = minimize_scalar(
         error,

@@ -102,18 +102,22 @@ class Balls:
     def __mul__(self, other: Balls) -> Balls:
         mid = self.mid * other.mid
         spread = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad)
-        return Balls(mid, _inflate(spread + UNIT * np.abs(mid) + TINY * ((self.mid != 0) & (other.mid != 0))))
+        return Balls(mid, _inflate(spread + UNIT * np.abs(mid) + TINY * (self._present() & other._present())))
 
     def __matmul__(self, other: Balls) -> Balls:
         terms = self.shape[-1]
         mid = self.mid @ other.mid
         spread = np.abs(self.mid) @ other.rad + self.rad @ (np.abs(other.mid) + other.rad)
-        products = (self.mid != 0).astype(np.float64) @ (other.mid != 0).astype(np.float64)
+        products = self._present().astype(np.float64) @ other._present().astype(np.float64)
         rounding = gamma(terms + 1) * (np.abs(self.mid) @ np.abs(other.mid)) + TINY * products
         return Balls(mid, _inflate(spread + rounding) * (1.0 + gamma(terms + 1)))
 
     def __getitem__(self, index: Any) -> Balls:
         return Balls(self.mid[index], self.rad[index])
+
+    def _present(self) -> npt.NDArray[np.bool_]:
+        """Where the ball is not exactly zero: there a product may underflow."""
+        return np.asarray((self.mid != 0) | (self.rad != 0))
 
     def magnitude(self) -> Array:
         """An upper bound of the absolute value, entry by entry."""

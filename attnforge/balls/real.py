@@ -33,10 +33,10 @@ def interval(low: float, high: float) -> arb:
 
 
 def upper(value: arb) -> float:
-    """A float64 above every point of the ball (``float`` rounds to nearest, so one step further)."""
-    return float(np.nextafter(float(value.upper()), np.inf))
+    """A float64 above every point of the ball: ``float`` rounds to nearest, so one step further; NaN is infinity."""
+    return float(np.nextafter(float(value.upper()), np.inf)) if value.is_finite() else float("inf")
 
 
 def lower(value: arb) -> float:
     """A float64 below every point of the ball."""
-    return float(np.nextafter(float(value.lower()), -np.inf))
+    return float(np.nextafter(float(value.lower()), -np.inf)) if value.is_finite() else -float("inf")

@@ -151,6 +151,8 @@ def _separates(rows: list[Row], machine: Machine, grid: Grid) -> None:
 
 
 def _one_head(problem: Problem, grid: Grid, keys: list[Keys], row: Row, tokens: Tokens) -> dict[str, float]:
+    if not grid.own[0].all():
+        raise CertificateError("A head alone has no neighbours, so none of its keys are sentinels", "sentinels")
     exact = row_error(row.c, grid.step, grid.count, open_grid=grid.open_grid)
     run = row_error(row.c, grid.step, grid.count, open_grid=grid.open_grid, disturbance=row.scores)
     disturbed = add_up(*run.values(), -exact["spacing"], -exact["leakage"])
@@ -191,7 +193,7 @@ def _blocks(grid: Grid) -> tuple[int, int]:
         start = q * own
         expected = np.arange(start - left, start + own + left)
         inside = (places >= start) & (places < start + own)
-        beyond = (places < 0) | (places >= count)
+        beyond = ((places < 0) & (q == 0)) | ((places >= count) & (q == heads - 1))
         if not (np.array_equal(places, expected) and np.array_equal(mine, inside | beyond)):
             raise CertificateError("Heads own consecutive blocks, sentinels on their neighbours' anchors", f"head {q}")
     if left < 1 or own * heads != count:

@@ -79,7 +79,7 @@ class Certificate:
                 digest=str(data["digest"]),
                 estimate=None if estimate is None else _estimate(estimate),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise CertificateError("A certificate is JSON as written by to_json()", repr(error)[:200]) from error
         certificate.check()
         return certificate
@@ -90,6 +90,9 @@ class Certificate:
             self.status == "sampled"
         ):
             raise CertificateError("Proved and conditional certificates have a bound, sampled ones none", self.status)
+        numbers = [*self.parts.values(), *([] if self.bound is None else [self.bound])]
+        if not all(math.isfinite(value) and value >= 0 for value in numbers):
+            raise CertificateError("Bounds and their parts are finite and not negative", str(numbers))
         if self.bound is not None and math.fsum(self.parts.values()) > self.bound:
             got = f"parts {dict(self.parts)}, bound {self.bound}"
             raise CertificateError("The parts of a certificate add up to its bound", got, "Certify the network again")

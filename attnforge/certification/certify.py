@@ -55,6 +55,13 @@ def certify(network: Network, target: Target, domain: Box | None = None, dtype: 
     The bound is computed from the network's numbers: claims on its heads say what to look for, and every departure from
     them enlarges the bound or, where the proof no longer applies, raises. Nothing here knows how the network was built.
     """
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # overflow becomes an infinite or undefined bound, and is refused
+        return _certify(network, target, domain, dtype)
+
+
+def _certify(network: Network, target: Target, domain: Box | None, dtype: str) -> Certificate:
     check_architecture(network)
     run = rounded(network, dtype)
     _representable(run, dtype)

@@ -19,7 +19,7 @@ from attnforge.balls import Balls, Machine, gamma
 from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.three_keys import bound_gate
 from attnforge.certification.tokens import count_roundings
-from attnforge.errors import CertificateError
+from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Network
 from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm
 from attnforge.targets.relu_network import interval_stage
@@ -100,6 +100,9 @@ def _affine(stage: Affine, layer: Layer, state: State, machine: Machine) -> Stat
     made = rates * (magnitude.T @ size + np.abs(bias)) + roundings * machine.underflow
     error[2] += departure * SLACK + made
     low, high = interval_stage(stage, state.low, state.high)
+    if not float(np.max(magnitude.T @ size + np.abs(bias))) < machine.largest:
+        got = "sums beyond it"
+        raise RefusalError(f"The run must fit {machine.name}, up to {machine.largest:g}", got, "Use a wider dtype")
     return State(low, high, error * SLACK, with_one)
 
 

@@ -87,7 +87,7 @@ class Row:
 
 def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys:
     """The head's constant keys and the values they write into the output feature."""
-    _check_output(head, output)
+    check_output(head, output)
     weight = float(head.output[:, output].sum())
     if head.key_rows is None:
         if head.memory_keys is None or head.memory_values is None:
@@ -253,7 +253,8 @@ def _query_magnitude(query: Tokens, form: Form) -> tuple[Array, Array]:
     return magnitude.max(axis=0), np.abs(along).max(axis=0)
 
 
-def _check_output(head: Head, output: int) -> None:
+def check_output(head: Head, output: int) -> None:
+    """Raise unless the head writes its value into the output feature, and nothing into any other."""
     others = np.delete(head.output, output, axis=1)
     if np.any(others) or np.count_nonzero(head.output[:, output]) != 1:
         raise CertificateError("A head writes one value into its output feature, nothing elsewhere", "other entries")

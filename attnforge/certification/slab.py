@@ -24,7 +24,7 @@ def slab(lower: Array, upper: Array, weights: Balls, offsets: Balls, low: float,
     reach = reach + (weights.rad * furthest).sum(axis=1, keepdims=True) + offsets.rad[:, None]
     floor = low - t - (most.sum(axis=1, keepdims=True) - most) - reach
     ceiling = high - t - (least.sum(axis=1, keepdims=True) - least) + reach
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         first, second = floor / w, ceiling / w
     bounded = w != 0
     new_lower = np.where(bounded, np.fmax(lower, np.fmin(first, second)), lower)

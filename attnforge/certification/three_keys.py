@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, add_up, gamma, product_up
 from attnforge.certification.anchored import Problem
-from attnforge.certification.row_of_anchors import softmax_roundings
+from attnforge.certification.row_of_anchors import check_output, softmax_roundings
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
 from attnforge.errors import CertificateError
@@ -43,6 +43,7 @@ def bound_gate(problem: Problem) -> dict[str, float]:
     if len(problem.heads) != 1:
         raise CertificateError("A gate is one head", f"{len(problem.heads)} heads")
     head, (a, b) = problem.heads[0], problem.interval
+    check_output(head, problem.output)
     beta = _claims(head).sharpness
     whole = _read(problem, head, beta, problem.tokens(problem.lower, problem.upper))
     margin = 4 * (whole.scores + CLEAR) / beta

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, gamma
-from attnforge.errors import CertificateError
+from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Linear, Term
 
 Array = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ def input_tokens(lower: Array, upper: Array, machine: Machine, exact: bool = Fal
     exact = exact or machine.name == "float64"
     once = machine.roundoff * (1 + 2.0**-10)  # a float64 reaches the half types through float32: two roundings
     error = np.zeros((n, d)) if exact else once * box.magnitude() + machine.underflow
-    return Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error)
+    return fitting(Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error), machine)
 
 
 def whole_input(lower: Array, upper: Array, machine: Machine) -> Tokens:
@@ -122,7 +122,19 @@ def project(tokens: Tokens, weights: Array, machine: Machine) -> Tokens:
     carried = (tokens.error[:, None, :] @ np.abs(each))[:, 0]
     made = _gammas(operations, machine.roundoff) * (tokens.magnitude()[:, None, :] @ np.abs(each))[:, 0]
     error = (carried + made + operations * machine.underflow) * (1 + 2.0**-40)
-    return Tokens(tokens.source, tokens.box, slope, constant[:, 0], error)
+    return fitting(Tokens(tokens.source, tokens.box, slope, constant[:, 0], error), machine)
+
+
+def fitting(tokens: Tokens, machine: Machine) -> Tokens:
+    """The same rows, after checking that no feature leaves the dtype's range on the domain."""
+    largest = float(tokens.magnitude().max(initial=0.0))
+    if not largest < machine.largest:
+        raise RefusalError(
+            f"Every number of the run must fit {machine.name}, up to {machine.largest:g}",
+            f"{largest:.3g}",
+            "Shrink the domain or the weights, or use a wider dtype",
+        )
+    return tokens
 
 
 def inner(slope: Balls, box: Balls, constant: Balls) -> Balls:
@@ -184,10 +196,6 @@ def _shift(constant: Array, tokens: Tokens, machine: Machine) -> Tokens:
     addend = np.broadcast_to(constant, tokens.constant.shape)
     before = tokens.magnitude()
     rounding = machine.roundoff * (before + np.abs(addend)) * ((before > 0) & (addend != 0))
-    return Tokens(
-        tokens.source,
-        tokens.box,
-        tokens.slope,
-        tokens.constant + Balls.exact(addend),
-        (tokens.error + rounding) * (1 + 2.0**-40),
-    )
+    error = (tokens.error + rounding) * (1 + 2.0**-40)
+    shifted = tokens.constant + Balls.exact(addend)
+    return fitting(Tokens(tokens.source, tokens.box, tokens.slope, shifted, error), machine)

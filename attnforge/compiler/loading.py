@@ -93,7 +93,11 @@ def _check_header(path: Path, max_bytes: int) -> None:
     """Sizes before anything is read: of the file, the header, the tensors' number, types and bytes."""
     if not path.is_file():
         raise FileFormatError("A model file must exist", str(path), "Check the path")
-    size = path.stat().st_size
+    try:
+        with path.open("rb"):
+            size = path.stat().st_size
+    except OSError as error:
+        raise FileFormatError("A model file must be readable", str(error), "Check its permissions") from error
     if not 8 < size <= max_bytes:
         raise FileFormatError(f"A model file has between 9 and {max_bytes:,} bytes", f"{size:,}", "Raise max_bytes")
     with path.open("rb") as file:

@@ -35,7 +35,8 @@ def line_points(target: Target, box: Box, tokens: int | None, count: int, places
     reach = np.maximum((np.abs(w) * radius).sum(axis=-1), np.finfo(np.float64).tiny)
     start = (w * middle).sum(axis=-1) + t
     grid = np.linspace(-1.0, 1.0, max(count, 2))[:, None] * np.ones(reach.size)
-    special = (places[:, None] - start) / reach
+    with np.errstate(over="ignore"):
+        special = (places[:, None] - start) / reach
     s = np.concatenate([grid, special])
     s = np.clip(s, -1.0, 1.0)
     points = middle + s[:, :, None] * (radius * np.sign(w))

@@ -63,6 +63,8 @@ def search(
         sets.append((risky, _errors(run, target, risky, lambda done: progress and progress(0.6 + 0.3 * done))))
     starts, worst = _worst(sets)
     at, sup = _climb(run, target, box, starts, worst, rng)
+    if progress:
+        progress(1.0)
     count = sum(e.size for _, e in sets) + CLIMBERS * ROUNDS * TRIES
     rms = float(np.sqrt(np.mean(np.square(errors))))
     return Measurement(sup, at, rms, count)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
-from attnforge.network.flatten import flatten
+from attnforge.network.flatten import HEAD_WEIGHTS, flatten
 from attnforge.network.layers import Attention, Head, Linear, Rows, Softmax
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ def _check_linear(layer: Linear, rows: int | None, width: int, where: str) -> tu
     shapes = set()
     for term in layer.terms:
         out_rows, out_width = rows, width
+        _check_axes(f"{where}: a map", term.map, (2, 3))
+        _check_axes(f"{where}: a mix", term.mix, (2,))
         if term.map is not None:
             _require(term.map.shape[-2] == width, f"{where}: a map takes {width} features", term.map.shape)
             if term.map.ndim == 3:
@@ -53,6 +55,7 @@ def _check_linear(layer: Linear, rows: int | None, width: int, where: str) -> tu
             _require(out_rows in (None, term.mix.shape[1]), f"{where}: a mix takes {out_rows} tokens", term.mix.shape)
             out_rows = len(term.mix)
         shapes.add((out_rows, out_width))
+    _check_axes(f"{where}: a constant", layer.constant, (2,))
     if layer.constant is not None:
         found = next(iter(shapes))[0] if shapes else len(layer.constant)
         constant_rows = found if len(layer.constant) == 1 else len(layer.constant)
@@ -65,6 +68,9 @@ def _check_attention(
     layer: Attention, rows: int | None, width: int, context: tuple[int, int] | None, where: str
 ) -> int:
     _require(len(layer.heads) > 0, f"{where}: attention has at least one head", 0)
+    for i, head in enumerate(layer.heads):
+        for name in HEAD_WEIGHTS:
+            _check_axes(f"{where}, head {i}: {name}", getattr(head, name), (2,))
     out = layer.heads[0].output.shape[1]
     for i, head in enumerate(layer.heads):
         place = f"{where}, head {i}"
@@ -78,11 +84,14 @@ def _check_head(head: Head, rows: int | None, width: int, context: tuple[int, in
     r, v = head.query.shape[1], head.output.shape[0]
     _require(head.query.shape[0] == width, f"{place}: queries read {width} features", head.query.shape)
     _check_rows(head.query_rows, rows, place)
+    asks = head.query_rows.kind in ("all", "some") and head.query_rows.source == "state"
+    _require(asks, f"{place}: queries are all or some tokens of the state", head.query_rows.kind)
     if head.key_rows is None:
         _require(head.memory_size > 0, f"{place}: a head has keys", 0)
     else:
         _require(head.key is not None and head.value is not None, f"{place}: token keys need W_K and W_V", None)
         second = head.key_rows.source == "context"
+        _require(not (second and head.key_rows.kind == "own"), f"{place}: own tokens are the state's", "context")
         _require(not second or context is not None, f"{place}: the network has a second input", None)
         source_rows, source_width = context if second and context is not None else (rows, width)
         _check_rows(head.key_rows, source_rows, place)
@@ -99,6 +108,11 @@ def _check_rows(rows: Rows, tokens: int | None, place: str) -> None:
         fits = rows.indices.min(initial=0) >= 0 and (tokens is None or rows.indices.max(initial=0) < tokens)
         unique = len(np.unique(rows.indices)) == len(rows.indices)
         _require(bool(fits) and unique, f"{place}: rows are distinct tokens below {tokens}", rows.indices.tolist())
+
+
+def _check_axes(what: str, array: npt.NDArray[Any] | None, allowed: tuple[int, ...]) -> None:
+    if array is not None:
+        _require(array.ndim in allowed, f"{what} has {' or '.join(map(str, allowed))} axes", array.shape)
 
 
 def _shape(array: npt.NDArray[Any] | None) -> tuple[int, ...] | None:

@@ -59,7 +59,7 @@ class HeadGroup(nn.Module):
             mixed = _attend(*self._project(state, context))
         written = (mixed @ self.output).sum(dim=1)  # mixed: (batch or 1, heads, query, v)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
-        written = written.reshape(state.shape[0], rows, -1)
+        written = written.reshape(state.shape[0], rows, self.output.shape[-1])
         if self.query_rows is None:
             return written if total is None else total + written
         base = written.new_zeros(state.shape[0], state.shape[1], written.shape[-1]) if total is None else total
@@ -75,7 +75,7 @@ class HeadGroup(nn.Module):
         weights = weights.to(self.output.dtype)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
         heads = weights.shape[1]
-        return [weights[:, h].reshape(state.shape[0], rows, -1) for h in range(heads)]
+        return [weights[:, h].reshape(state.shape[0], rows, weights.shape[-1]) for h in range(heads)]
 
     def _project(self, state: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (batch or 1, heads, tokens, width)."""

@@ -27,6 +27,7 @@ from attnforge.targets.expression import (
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
+from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
 
@@ -134,6 +135,11 @@ def _tree(expression: Any) -> Node:
 def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
     """The order of the inputs: as the domain names them, by index x[0], x[1], .., or the only one."""
     if given is not None:
+        problems = [f"{name!r}: {problem}" for name in given if (problem := name_problem(name))]
+        if problems or len(set(given)) != axes:
+            raise TargetError(
+                "The domain names each input once", "; ".join(problems) or str(given), "Use names such as x"
+            )
         missing = [name for name in found if name not in given]
         if missing:
             got = f"{', '.join(missing)} in the formula, {', '.join(given)} in the domain"

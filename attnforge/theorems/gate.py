@@ -62,10 +62,11 @@ class Gate(Construction[GatePlan]):
     def cost(self, target: Target, plan: GatePlan) -> Cost:
         """Three keys; in the literal layout a row of n + 4 features a token."""
         w, _, _, _ = form_of(target)
-        tokens = tokens_of(target) or 1
+        (rows, d), n, k = w.shape, tokens_of(target) or 1, target.outputs or 1
         if plan.layout == "memory":
-            return Cost.of(3, 2 * w.size + 20)
-        return Cost.of(tokens + 2, (tokens + 2) * (tokens + 4) * 2 + tokens * w.shape[1] * (tokens + 4))
+            return Cost.of(3, 2 * rows * (d + 1) + 16 + k)
+        width = n + 4
+        return Cost.of(n + 2, width * (n * d + (n + 2) + 2 * (n + 2) + 1) + 2 * n * (n + 2) + k)
 
     def build(self, target: Target, plan: GatePlan) -> Network:
         """The weights, in either layout."""

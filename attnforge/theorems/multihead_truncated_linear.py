@@ -95,12 +95,13 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
         return replace(plan, sharpness=c / plan.spacing(a, b) ** 2)
 
     def cost(self, target: Target, plan: HeadsPlan) -> Cost:
-        """Four numbers a key (memory), n + d rows of d + 3 features a head (literal)."""
+        """Three or four numbers a key (memory), two maps from d + n to d + 2 features a head (literal)."""
         w, _, _, _ = form_of(target)
-        keys, d = plan.tokens * plan.heads, w.shape[1]
+        n, heads, (rows, d), k = plan.tokens, plan.heads, w.shape, target.outputs or 1
         if plan.layout == "memory":
-            return Cost.of(keys, 4 * keys + 8 * plan.heads + 2 * w.size)
-        return Cost.of(keys, (plan.tokens + d) * (2 * d + 6) * plan.heads + plan.tokens * (d + 1) * (d + plan.tokens))
+            return Cost.of(n * heads, 4 * n * heads + heads * (6 + k) + 2 * rows * (d + 1))
+        per_head = (d + n) * (2 * (d + 2) + 1) + k
+        return Cost.of(n * heads, heads * per_head + (d + n) * (n + d * (1 if _shared(w) else n)))
 
     def build(self, target: Target, plan: HeadsPlan) -> Network:
         """The weights, in either layout."""
@@ -151,7 +152,7 @@ def _block(q: int, plan: HeadsPlan, a: float, b: float) -> _Block:
     numbers = np.arange(q * m - r, q * m + m + r)
     positions, last = np.asarray(a + h * numbers, dtype=np.float64), plan.heads * m - 1
     own = (numbers >= q * m) & (numbers < q * m + m)
-    ghost = (numbers < 0) | (numbers > last)
+    ghost = ((numbers < 0) & (q == 0)) | ((numbers > last) & (q == plan.heads - 1))
     values = np.where(own | ghost, np.clip(positions, a, b), 0.0)
     roles = tuple("anchor" if o else "ghost" if g else "sentinel" for o, g in zip(own, ghost, strict=True))
     middle = q * m + m // 2
@@ -169,6 +170,11 @@ def check_plan(plan: HeadsPlan) -> None:
             f"tokens={plan.tokens}, heads={plan.heads}, sentinels={plan.sentinels}",
             f"Use at least {2 * plan.sentinels + 2} tokens, or fewer sentinels",
         )
+
+
+def _shared(w: Array) -> bool:
+    """Whether all tokens have the same weights."""
+    return bool(np.all(w == w[0]))
 
 
 def _claims(name: str, plan: HeadsPlan, block: _Block) -> Claims:
@@ -198,10 +204,11 @@ def _memory(
 
 def _literal(w: Array, t: Array, plan: HeadsPlan, blocks: list[_Block], output: Array) -> Network:
     n, d = plan.tokens, w.shape[1]
-    weights = w[0] if len(w) == 1 else np.ones(d)
-    maps = products_per_token(np.ones((1, d)) if len(w) == 1 else w, n, d + n)
+    shared = _shared(w)
+    weights = w[0] if shared else np.ones(d)
+    maps = products_per_token(np.ones((1, d)) if shared else w, n, d + n)
     positions = np.hstack([np.zeros((n, d)), np.eye(n)])
-    encode = Linear((Term(maps[0] if len(w) == 1 else maps),), positions)
+    encode = Linear((Term(maps[0] if shared else maps),), positions)
     query = np.zeros((d + n, d + 2))
     query[:d, :d] = np.eye(d)
     query[d:, d], query[d:, d + 1] = t, 1.0

@@ -80,13 +80,13 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
         return AnchorPlan(int(steps) + 1, c / ((b - a) / steps) ** 2, dtype=dtype)
 
     def cost(self, target: Target, plan: AnchorPlan) -> Cost:
-        """Two or three numbers an anchor (memory), a row of 2d + 3 features an anchor (literal)."""
+        """Three or four numbers an anchor (memory), a row of 2d + 2 + k features an anchor (literal)."""
         w, _, _, _ = form_of(target)
-        d, tokens = w.shape[1], tokens_of(target) or 1
+        p, (rows, d), n, k = plan.anchors, w.shape, tokens_of(target) or 1, target.outputs or 1
         if plan.layout == "memory":
-            return Cost.of(plan.anchors, 4 * plan.anchors + 2 * w.size + 8)
-        width = 2 * d + 3
-        return Cost.of(plan.anchors, plan.anchors * (width + 2 * tokens) + tokens * d * width + 4 * width * d)
+            return Cost.of(p, 4 * p + 2 * rows * (d + 1) + 6 + k)
+        width = 2 * d + 2 + k
+        return Cost.of(p, p * (width + 2 * n) + n * d * width + 2 * width * (d + 1) + width * k + k * k)
 
     def build(self, target: Target, plan: AnchorPlan) -> Network:
         """The weights, in either layout."""
@@ -135,6 +135,9 @@ def output_map(target: Target) -> Array:
 def index_keys(kappa: Array, dtype: str) -> Array:
     """Keys (kappa, kappa^2), with kappa^2 split into two features where the dtype cannot hold it in one."""
     square = kappa * kappa
+    if float(square.max()) > machine(dtype).largest:
+        remedy = "Use fewer anchors, or a wider dtype"
+        raise RefusalError(f"The squares of {dtype} keys must fit it", f"{len(kappa)} anchors in one head", remedy)
     high = round_to(square, dtype)
     columns = [kappa, square] if np.array_equal(high, square) else [kappa, high, round_to(square - high, dtype)]
     return np.stack(columns, axis=1)

@@ -1,0 +1,36 @@
+"""The door for the shell: one verb a file, put together here."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import typer
+
+from attnforge.cli import apply, certify, compile, constructions, demo, inspect, measure
+from attnforge.cli.command import ExpressionCommand, Group
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="attnforge",
+    cls=Group,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: panels wrap examples and colour -1 as an option
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback(invoke_without_command=True, epilog=demo.EPILOG)(demo.run)
+app.command("compile", cls=ExpressionCommand, epilog=compile.EPILOG)(compile.run)
+app.command("inspect", epilog=inspect.EPILOG)(inspect.run)
+app.command("certify", epilog=certify.EPILOG)(certify.run)
+app.command("measure", epilog=measure.EPILOG)(measure.run)
+app.command("apply", epilog=apply.EPILOG)(apply.run)
+app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code. A character the terminal cannot show is shown escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr is from the start
+    app(prog_name="attnforge")
