@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Grid, Sharpness, uniform
@@ -14,9 +16,10 @@ from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.errors import RefusalError
-from attnforge.targets import Box, ReluNetwork, Target, TruncatedLinear
+from attnforge.targets import Box, Function, ReluNetwork, Target, TruncatedLinear, as_lipschitz
 from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.gate import Gate, GatePlan, finest_sharpness
+from attnforge.theorems.max_affine import CellsPlan, MaxAffine, cells_sharpness
 from attnforge.theorems.multihead_truncated_linear import (
     HeadsPlan,
     MultiheadTruncatedLinear,
@@ -26,7 +29,7 @@ from attnforge.theorems.multihead_truncated_linear import (
 from attnforge.theorems.relu_network import ReluNetworkConstruction, anchor_plan, even_plan, gate_plan
 from attnforge.theorems.truncated_linear import AnchorPlan, Layout, TruncatedLinearHead, resolve_sharpness
 
-__all__ = ["gate", "multihead_truncated_linear", "relu_network", "truncated_linear"]
+__all__ = ["gate", "max_affine", "multihead_truncated_linear", "relu_network", "truncated_linear"]
 
 DOMAIN = Box(-10, 10)
 P = TypeVar("P")
@@ -205,6 +208,48 @@ def relu_network(
         got = f"by={by!r}, anchors={anchors}, tol={tol}"
         raise RefusalError("`by` must be 'gate', or 'anchors' with either anchors= or tol=", got, "Choose one")
     return _finish(ReluNetworkConstruction(), target, plan, dtype)
+
+
+def max_affine(
+    f: Callable[[Any], Any],
+    domain: Box,
+    *,
+    cells: int | Sequence[int],
+    sharpness: Sharpness = "tuned",
+    lipschitz: Any = None,
+    dtype: str = "float64",
+) -> Compiled:
+    r"""One layer, one head: attention partitions the domain and gives every cell a value, after Liu et al. 2025.
+
+    For f with Lipschitz constant L (sup norm) on a grid of cells with steps h_j the error is at most
+    $L(\max_j h_j/2 + \sum_j h_j X(c))$, X = 0 in the hard limit. Proof: :mod:`attnforge.theorems.max_affine`.
+
+    Args:
+        f: takes (..., d) arrays and returns (...) or (..., k); on a box of n tokens, (..., n, d) to (..., n, k).
+        domain: a box of shape (d,) or (n, d).
+        cells: cells along every axis, or one number an axis.
+        sharpness: ``"hard"``; ``"tuned"``, of order 2 for smooth f; or the number c = beta h^2.
+        lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
+        dtype: what it runs in.
+
+    >>> import numpy as np
+    >>> net = max_affine(lambda x: np.sin(3 * x[..., 0]), Box(0, 1, shape=(1,)), cells=32, lipschitz=3)
+    >>> net.certificate.status, net.certificate.estimate.error < 0.003
+    ('conditional', True)
+    """
+    machine(dtype)
+    target = Function(f, domain, lipschitz=as_lipschitz(lipschitz))
+    counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
+    c, ghosts = cells_sharpness(sharpness, counts, dtype)
+    return _finish(MaxAffine(), target, CellsPlan(counts, c, ghosts, dtype), dtype)
+
+
+def _cell_counts(cells: int | Sequence[int], axes: int) -> tuple[int, ...]:
+    counts = tuple(cells) if isinstance(cells, Sequence) else (cells,) * axes
+    if len(counts) != axes or any(_count("cells", count) < 1 for count in counts):
+        got = repr(cells)
+        raise RefusalError(f"`cells` must be a number, or {axes} of them, at least 1", got, "Ask for more cells")
+    return tuple(_count("cells", count) for count in counts)
 
 
 def _at_least_two(anchors: Any) -> int:

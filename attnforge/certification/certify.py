@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.anchored import Problem, bound_anchored
+from attnforge.certification.cells import bound_cells
 from attnforge.certification.certificate import Certificate, Status
 from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.three_keys import bound_gate
@@ -41,6 +42,7 @@ METHODS = {
     "multihead_truncated_linear": _truncated(bound_anchored),
     "gate": _truncated(bound_gate),
     "relu_network": Method(bound_relu_network),
+    "max_affine": Method(bound_cells, needs_lipschitz=True),
 }
 
 ARITHMETIC = (

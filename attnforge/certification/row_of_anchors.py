@@ -118,7 +118,7 @@ def read_row(
     middle = len(places) // 2 if len(places) > 2 else 0
     ell = (places - places[middle]).astype(np.float64)
     full = project(tokens, head.query, machine)
-    query, merged, merged_error, lever_of = _merge_constants(full, keys, head.query)
+    query, merged, merged_error, lever_of = merge_constants(full, keys, head.query)
     g, s = _straight_and_square(merged.mid, ell, middle)
     differences = merged - merged[middle : middle + 1]
     fit = Balls.exact(np.outer(ell, g)) + Balls.exact(np.outer(ell * ell, s))
@@ -151,7 +151,7 @@ def read_row(
     )
 
 
-def _merge_constants(query: Tokens, keys: Keys, weights: Array) -> tuple[Tokens, Balls, Array, Array]:
+def merge_constants(query: Tokens, keys: Keys, weights: Array) -> tuple[Tokens, Balls, Array, Array]:
     """Query features that are exact constants, the same on every row, become one feature 1 with combined keys.
 
     So what a key splits over several such features (a square and its low digits) is judged by its sum. Returned are the

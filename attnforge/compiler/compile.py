@@ -28,6 +28,7 @@ def compile(
     construction: str = "auto",
     norm: str = "sup",
     dtype: str = "float64",
+    lipschitz: Any = None,
     max_anchors: int | None = None,
     max_bytes: int | None = None,
     progress: bool = False,
@@ -35,12 +36,15 @@ def compile(
     """Compile a function into softmax-attention weights with a proved bound of at most ``tol``.
 
     Args:
-        target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"``, or a sympy expression.
-        domain: ``{"x": (-1, 1), ...}``, ``[(-1, 1), ...]`` or an ``af.Box``.
+        target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"``, a sympy expression, a torch ``nn.Sequential`` of
+            Linear and ReLU-like layers, or a callable, vectorised over leading axes ((N,) arrays for one input).
+        domain: ``{"x": (-1, 1), ...}``, ``[(-1, 1), ...]`` or an ``af.Box``; of shape (n, d) for sequence maps.
         tol: the largest error asked for, rounding in ``dtype`` included.
         construction: ``"auto"`` (the cheapest that reaches tol) or a name from ``af.constructions``.
         norm: ``"sup"``.
         dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``: what it runs in.
+        lipschitz: of a callable, a number (sup norm) or ``af.Lipschitz``; without it nothing is proved, and the
+            certificate is ``sampled``.
         max_anchors, max_bytes: refuse rather than build something larger.
         progress: print what is being tried.
 
@@ -49,7 +53,7 @@ def compile(
     (True, 0.5)
     """
     _check_request(tol, norm, dtype)
-    wanted = as_target(target, domain)
+    wanted = as_target(target, domain, lipschitz)
     candidates = CONSTRUCTIONS if construction == "auto" else (by_name(construction),)
     refusals: dict[str, str] = {}
     for candidate in _cheapest_first(candidates, wanted, tol, dtype, refusals):
@@ -98,10 +102,11 @@ def _attempt(
         plan = candidate.size(target, left, dtype)
         afford(candidate.cost(target, plan), candidate.name, max_anchors, max_bytes)
         compiled = certified(candidate.build(target, plan), target, candidate.name, dtype)
-        bound = compiled.certificate.bound
-        if bound is not None and bound <= tol:
+        certificate = compiled.certificate
+        seen = certificate.estimate.error if certificate.estimate is not None else math.inf
+        if (seen if certificate.bound is None else certificate.bound) <= tol:
             return compiled
-        left = tol - 1.1 * compiled.certificate.parts["rounding"]
+        left = left / 2 if certificate.bound is None else tol - 1.1 * certificate.parts["rounding"]
         if left <= tol / 10:
             break
     raise _too_fine(candidate.name, tol, dtype, compiled.certificate if compiled else None)
@@ -109,7 +114,7 @@ def _attempt(
 
 def _too_fine(name: str, tol: float, dtype: str, certificate: Certificate | None) -> ToleranceError:
     bound = math.inf if certificate is None or certificate.bound is None else certificate.bound
-    rounding = 0.0 if certificate is None else certificate.parts["rounding"]
+    rounding = 0.0 if certificate is None else certificate.parts.get("rounding", 0.0)
     finer = "" if dtype == "float64" else ', or compile with dtype="float64"'
     return ToleranceError(
         f"`{name}` must reach tol={tol:g} in {dtype}",
@@ -119,7 +124,10 @@ def _too_fine(name: str, tol: float, dtype: str, certificate: Certificate | None
 
 
 def _refused(target: Target, tol: float, dtype: str, refusals: dict[str, str]) -> AttnforgeError:
-    lines = "".join(f"\n  {name}: {reason}" for name, reason in refusals.items())
-    if len(set(refusals.values())) == 1:
-        return RefusalError(f"No construction takes {target.describe()}: {next(iter(refusals.values()))}")
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in refusals.items():
+        by_reason.setdefault(reason, []).append(name)
+    if len(by_reason) == 1:
+        return RefusalError(f"No construction takes {target.describe()}: {next(iter(by_reason))}")
+    lines = "".join(f"\n  {', '.join(names)}: {reason}" for reason, names in by_reason.items())
     return RefusalError(f"No construction reached tol={tol:g} in {dtype} for {target.describe()}:{lines}\n")

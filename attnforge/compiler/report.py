@@ -61,7 +61,9 @@ def _sharpness(compiled: Compiled) -> str:
     claims = [head.claims for head in compiled.network.heads if head.claims is not None]
     if not claims:
         return "not claimed"
-    beta = claims[0].sharpness
+    beta = claims[-1].sharpness
+    if claims[-1].positions.ndim == 2:
+        return f"c = beta h^2 = {beta:.4g}"
     steps = np.diff(np.unique(claims[0].positions))
     if "anchor" in claims[0].roles and len(steps):
         h = float(steps.mean())

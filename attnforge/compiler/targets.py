@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets import Box, Formula, ReluNetwork, Target, as_box
+from attnforge.targets import Box, Formula, Function, ReluNetwork, Target, as_box, as_lipschitz
 from attnforge.targets.relu_network import is_torch_module
 
 
-def as_target(target: Any, domain: Any = None) -> Target:
-    """A Target from text, a sympy expression, a torch network, or a Target."""
+def as_target(target: Any, domain: Any = None, lipschitz: Any = None) -> Target:
+    """A Target from text, a sympy expression, a torch network, a callable, or a Target."""
     if isinstance(target, Target):
         return target if domain is None else target.on(_in_order(target, domain))
     if domain is None:
@@ -20,10 +20,11 @@ def as_target(target: Any, domain: Any = None) -> Target:
         return Formula(target, box, names)
     if is_torch_module(target):
         return ReluNetwork.from_torch(target, as_box(domain)[0])
+    if callable(target):
+        box, names = as_box(domain)
+        return Function(target, box, lipschitz=as_lipschitz(lipschitz), names=names, plain=True)
     kind = type(target).__name__
-    raise TargetError(
-        "This version compiles text, sympy expressions and torch ReLU networks", kind, "Write it as an expression"
-    )
+    raise TargetError("A target is text, a sympy expression, a torch network or a callable", kind, "Pass one of these")
 
 
 def _in_order(target: Target, domain: Any) -> Box:

@@ -84,7 +84,8 @@ def _places(target: Target, network: Network, points: int) -> Array:
         form = target.truncated_form()
     except TargetError:
         return np.empty(0)
-    claimed = [head.claims.positions for head in network.heads if head.claims is not None]
+    found = [head.claims for head in network.heads if head.claims is not None]
+    claimed = [claims.positions for claims in found if claims.positions.ndim == 1]
     positions = np.concatenate(claimed) if claimed else np.empty(0)
     places = risky_places(positions, (float(form.lower.mid), float(form.upper.mid)))
     return places[:: max(1, len(places) // points)]

@@ -78,7 +78,7 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
         return reason_not_truncated(target)
 
     def size(self, target: Target, tol: float, dtype: str) -> HeadsPlan:
-        """HEADS heads, with the fewest anchors each whose tuned bound is at most tol."""
+        """HEADS heads, with as many anchors each as keep the tuned bound at most tol (borders at their worst)."""
         _, _, a, b = form_of(target)
         largest, sentinels, c = max(abs(a), abs(b)), 2, tuned()
         leak = product_up(largest, border(c, sentinels, 1))

@@ -7,6 +7,7 @@ from typing import Any
 from attnforge.errors import RefusalError
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.gate import Gate
+from attnforge.theorems.max_affine import MaxAffine
 from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
 from attnforge.theorems.relu_network import ReluNetworkConstruction
 from attnforge.theorems.truncated_linear import TruncatedLinearHead
@@ -16,6 +17,7 @@ CONSTRUCTIONS: tuple[Construction[Any], ...] = (
     TruncatedLinearHead(),
     MultiheadTruncatedLinear(),
     ReluNetworkConstruction(),
+    MaxAffine(),
 )
 
 

@@ -1,0 +1,96 @@
+"""Digest, count and the one traversal behind them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnforge.network import Attention, Network, Rows, content_digest, count_parameters, digest, flatten, unflatten
+from attnforge.network.flatten import is_weight
+from tests.network.examples import CONTEXT, NETWORKS, M, N, alone, head
+
+
+def rebuilt(network: Network) -> Network:
+    """The same network from copied arrays."""
+    skeleton, arrays = flatten(network)
+    return unflatten(json.loads(json.dumps(skeleton)), {name: array.copy() for name, array in arrays.items()})
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_digest_is_stable_across_rebuilds(name):
+    assert digest(rebuilt(NETWORKS[name])) == digest(NETWORKS[name])
+
+
+def test_the_digest_is_that_of_the_numbers_not_of_their_place_in_memory():
+    skeleton, arrays = flatten(NETWORKS["deep"])
+    turned = {name: np.asfortranarray(array) for name, array in reversed(arrays.items())}
+    assert content_digest(skeleton, turned) == digest(NETWORKS["deep"])
+    assert len(digest(NETWORKS["deep"])) == 64
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_digest_changes_with_any_single_number(name):
+    network = NETWORKS[name]
+    skeleton, arrays = flatten(network)
+    seen = {digest(network)}
+    for key, array in arrays.items():
+        for index in np.ndindex(array.shape):
+            changed = array.copy()
+            changed[index] = np.nextafter(changed[index], np.inf) if array.dtype == np.float64 else array[index] + 1
+            seen.add(content_digest(skeleton, {**arrays, key: changed}))
+    assert len(seen) == 1 + sum(array.size for array in arrays.values())
+
+
+def test_the_digest_changes_with_structure_claims_and_rows():
+    one = head(memory=3, rows=Rows(), claims=True)
+    layer = Attention((one,))
+    changed = [
+        Attention((one,), residual=True),
+        Attention((one, one)),
+        Attention((replace(one, claims=None),)),
+        Attention((replace(one, claims=replace(one.claims, construction="other")),)),
+        Attention((replace(one, claims=replace(one.claims, sharpness=np.nextafter(2.5, 3))),)),
+        Attention((replace(one, claims=replace(one.claims, roles=("anchor", "ghost", "anchor"))),)),
+        Attention((replace(one, query_rows=Rows.some([0, 1, 2, 3])),)),
+        Attention((replace(one, query_rows=Rows.some([0, 1, 3, 2])),)),
+        Attention((replace(one, key_rows=Rows("own")),)),
+        Attention((replace(one, key_rows=Rows(source="context")),)),
+        Attention((replace(one, key_rows=Rows.some([1])),)),
+        Attention((replace(one, memory_keys=None, memory_values=None),)),
+    ]
+    networks = [alone(layer), *map(alone, changed), Network((layer,), M, None), Network((layer,), M + 1, N)]
+    networks += [Network((layer,), M, N, CONTEXT), Network((layer, layer), M, N), Network((), M, N)]
+    assert len({digest(network) for network in networks}) == len(networks)
+
+
+def test_the_skeleton_is_json_and_arrays_have_names():
+    skeleton, arrays = flatten(NETWORKS["some of the context and memory"])
+    assert json.loads(json.dumps(skeleton)) == skeleton
+    assert sorted(arrays) == [f"layer0.head0.{name}" for name in (
+        "key", "key_rows", "memory_keys", "memory_values", "output", "query", "query_rows", "value")]  # fmt: skip
+    assert skeleton["context"] == [5, 2]
+    assert [is_weight(name) for name in ("layer0.head0.query", "layer0.head0.query_rows")] == [True, False]
+    assert not is_weight("layer0.head0.claims.positions")
+
+
+def test_parameters_counted_by_hand():
+    # maps 4 * 3 * 2, constant 4 * 2
+    assert count_parameters(NETWORKS["a map per token"])[0] == 24 + 8
+    # query 3 * 2, output 2 * 3, memory 5 * (2 + 2)
+    assert count_parameters(NETWORKS["memory"])[0] == 6 + 6 + 20
+    # query 3 * 2, output 2 * 3, key 2 * 2, value 2 * 2, memory 2 * (2 + 2); row indices are none
+    assert count_parameters(NETWORKS["some of the context and memory"])[0] == 6 + 6 + 4 + 4 + 8
+    assert count_parameters(NETWORKS["softmax"]) == (0, 0)
+    assert count_parameters(NETWORKS["identity"]) == (0, 0)
+
+
+def test_zeros_are_parameters_but_not_counted_twice():
+    network = NETWORKS["deep"]
+    total, nonzero = count_parameters(network)
+    assert total - nonzero == 6  # np.eye(2, 4) has two ones; claims are no weights
+    skeleton, arrays = flatten(network)
+    arrays["layer0.constant"] = np.zeros_like(arrays["layer0.constant"])
+    assert count_parameters(unflatten(skeleton, arrays)) == (total, nonzero - 3)
