@@ -1,10 +1,11 @@
-"""What all tests share: hypothesis profiles, and figures without a display."""
+"""What all tests share: hypothesis profiles, figures without a display, one thread a process."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch: small problems, several processes
 
 # No deadline: the first example of a test may pay for importing torch.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

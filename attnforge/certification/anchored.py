@@ -218,7 +218,7 @@ def _values(problem: Problem, grid: Grid, keys: list[Keys], share: float) -> lis
         count = max(count, len(places))
     half = machine.roundoff > machine.accumulation
     relative = add_up(gamma(count + 4, machine.accumulation), gamma(len(keys) + (2 if half else 1), machine.roundoff))
-    lost = product_up(len(keys) * count, machine.underflow, largest)
+    lost = product_up(len(keys) * count, machine.underflow, largest + 1.0)
     ends = [abs(grid.first - a), 0.0 if grid.open_grid else abs(grid.first + grid.step * top - b)]
     ends += [float(problem.form.lower.rad), float(problem.form.upper.rad), 4 * 2.0**-53 * max(abs(a), abs(b))]
     if max(ends[:2]) > grid.step / 4 or (grid.open_grid and b - grid.first - grid.step * (top + 1) > grid.step * 1e-9):

@@ -15,7 +15,7 @@ Status = Literal["proved", "conditional", "sampled"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """The largest error seen, and where: a lower bound of the true error."""
+    """The largest error seen, and where: a lower bound of the true error. In L_p, an integral, and no point."""
 
     error: float
     at: tuple[float, ...]
@@ -42,7 +42,8 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.bound is None:
-            seen = "" if self.estimate is None else f"; largest error seen {self.estimate.error:.3g}"
+            what = "largest error seen" if self.norm == "sup" else f"{self.norm} error, by quadrature, about"
+            seen = "" if self.estimate is None else f"; {what} {self.estimate.error:.3g}"
             return f"sampled: no bound{seen}"
         parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())
         return f"{self.status}: |net(x) - f(x)| <= {self.bound:.3g} on the whole domain, in {self.dtype} ({parts})"
@@ -79,7 +80,7 @@ class Certificate:
                 digest=str(data["digest"]),
                 estimate=None if estimate is None else _estimate(estimate),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             raise CertificateError("A certificate is JSON as written by to_json()", repr(error)[:200]) from error
         certificate.check()
         return certificate

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, gamma
 from attnforge.certification.tokens import Tokens, inner, project
-from attnforge.errors import CertificateError
+from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Head
 
 Array = npt.NDArray[np.float64]
@@ -87,24 +87,28 @@ class Row:
 
 def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys:
     """The head's constant keys and the values they write into the output feature."""
-    check_output(head, output)
-    weight = float(head.output[:, output].sum())
     if head.key_rows is None:
         if head.memory_keys is None or head.memory_values is None:
             raise CertificateError("A head has keys", "none")
-        values = Balls.exact(head.memory_values) @ Balls.exact(head.output)
-        exact = np.zeros(head.memory_keys.shape)
-        return Keys(
-            Balls.exact(head.memory_keys), exact, values[:, output], _scaled_error(0.0, weight, machine, values)
-        )
-    if head.key_rows.kind != "all" or head.memory_size or head.key is None or head.value is None:
-        raise CertificateError("This proof reads heads whose keys are memory, or all tokens", head.key_rows.kind)
-    keys, told = project(tokens, head.key, machine), project(tokens, head.value, machine)
-    if np.any(keys.slope.magnitude()) or np.any(told.slope.magnitude()):
-        raise CertificateError("The keys and values of this construction are constant", "keys that depend on the input")
-    written = told.constant @ Balls.exact(head.output)
-    error = _scaled_error(float((told.error @ np.abs(head.output)).max()), weight, machine, written)
-    return Keys(keys.constant, keys.error, written[:, output], error)
+        keys, key_error = Balls.exact(head.memory_keys), np.zeros(head.memory_keys.shape)
+        values, error = Balls.exact(head.memory_values), 0.0
+    else:
+        if head.key_rows.kind != "all" or head.memory_size or head.key is None or head.value is None:
+            raise CertificateError("This proof reads heads whose keys are memory, or all tokens", head.key_rows.kind)
+        rows, told = project(tokens, head.key, machine), project(tokens, head.value, machine)
+        if np.any(rows.slope.magnitude()) or np.any(told.slope.magnitude()):
+            raise CertificateError(
+                "The keys and values of this construction are constant", "keys that depend on the input"
+            )
+        keys, key_error, values = rows.constant, rows.error, told.constant
+        error = float((told.error @ np.abs(head.output)).max())
+    written = values @ Balls.exact(head.output)
+    if np.any(np.delete(written.magnitude(), output, axis=1)):
+        raise CertificateError("A head writes one value into its output feature, nothing elsewhere", "other entries")
+    powers = np.isin(np.abs(np.frexp(head.output)[0]), (0.0, 0.5))
+    plain = np.all(powers) and np.all((head.output != 0).sum(axis=0) <= 1)
+    rounding = 0.0 if plain else gamma(len(head.output) + 1, machine.roundoff) * float(written.magnitude().max())
+    return Keys(keys, key_error, written[:, output], error + rounding)
 
 
 def read_row(
@@ -132,9 +136,9 @@ def read_row(
     else:
         c = sharpness or -float(inner(*square[:1], tokens.box, square[1]).mid[0, 0])
     if not c > 0:
-        raise CertificateError(
-            "Scores fall with the square of the distance to a key", f"c = {c}", "Rebuild the network"
-        )
+        kind = CertificateError if machine.name == "float64" else RefusalError
+        remedy = f"Rebuild the network, or use a precision above {machine.name}"
+        raise kind("Scores fall with the square of the distance to a key", f"c = {c:.3g}", remedy)
     magnitude, growth = _query_magnitude(query, form)
     full_magnitude, full_growth = _query_magnitude(full, form)
     bend = inner(square[0], tokens.box, square[1] + Balls.exact([[c]])).magnitude() + query.error @ np.abs(s)[:, None]
@@ -258,9 +262,3 @@ def check_output(head: Head, output: int) -> None:
     others = np.delete(head.output, output, axis=1)
     if np.any(others) or np.count_nonzero(head.output[:, output]) != 1:
         raise CertificateError("A head writes one value into its output feature, nothing elsewhere", "other entries")
-
-
-def _scaled_error(error: float, weight: float, machine: Machine, written: Balls) -> float:
-    """The error after multiplying by W_O's entry: exact for powers of two."""
-    exact = abs(np.frexp(weight)[0]) == 0.5
-    return error + (0.0 if exact else machine.roundoff * float(written.magnitude().max(initial=0.0)))

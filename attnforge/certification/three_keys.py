@@ -59,7 +59,7 @@ def bound_gate(problem: Problem) -> dict[str, float]:
     machine = problem.machine
     keys = len(_claims(head).roles)
     sums = add_up(gamma(keys + 5, machine.accumulation), gamma(3, machine.roundoff))
-    lost = product_up(keys, machine.underflow, largest)
+    lost = product_up(keys, machine.underflow, largest + 1.0)
     written = _outer_values(problem, head)
     ends = add_up(float(problem.form.lower.rad), float(problem.form.upper.rad))
     rounding = add_up(run - pair, near.self_value, written, product_up(sums, largest), lost, ends)

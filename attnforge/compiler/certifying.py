@@ -10,7 +10,7 @@ from attnforge.certification import certify as prove
 from attnforge.certification.certificate import Estimate
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.measuring import measure
-from attnforge.compiler.targets import as_target
+from attnforge.compiler.targets import as_target, named_domain
 from attnforge.errors import CertificateError
 from attnforge.network import Network
 from attnforge.targets import Target
@@ -27,7 +27,7 @@ def certify(network: Network | Compiled, target: Any = None, domain: Any = None)
         domain: where; defaults to the target's own.
     """
     if isinstance(network, Compiled):
-        against = as_target(network.target if target is None else target, domain or network.domain)
+        against = as_target(network.target if target is None else target, domain or named_domain(network.target))
         return certified(network.network, against, network.construction, network.dtype).certificate
     if target is None:
         raise CertificateError("A bare network is certified against a target", "none", "Pass target= and domain=")
@@ -38,7 +38,7 @@ def certified(network: Network, target: Target, construction: str, dtype: str) -
     """The network with its certificate: the bound, and the largest error a quick search finds."""
     compiled = Compiled(network, target, prove(network, target, dtype=dtype), construction, dtype)
     found = measure(compiled, points=QUICK_POINTS)
-    if compiled.certificate.bound is not None and found.sup > compiled.certificate.bound:
+    if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
         raise CertificateError(
             "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)",
             f"error {found.sup} above bound {compiled.certificate.bound}",

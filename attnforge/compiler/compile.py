@@ -69,7 +69,11 @@ def compile(
 
 
 def _check_request(tol: float, norm: str, dtype: str) -> None:
-    if not (math.isfinite(tol) and tol > 0):
+    try:
+        positive = math.isfinite(tol) and tol > 0
+    except TypeError:
+        positive = False
+    if not positive:
         raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")

@@ -49,7 +49,11 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
     text, arrays = _read(place)
     metadata = _metadata(text)
     stored = metadata.pop("digest", None)
-    if stored != content_digest(metadata, arrays):
+    try:
+        found = content_digest(metadata, arrays)
+    except ValueError as error:
+        raise FileFormatError("The metadata must be plain JSON", str(error)[:200], "Build it anew") from error
+    if stored != found:
         raise FileFormatError(
             "The digest must match the content", "a file that was altered or damaged", "Build it anew"
         )
@@ -62,15 +66,18 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
 def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Compiled:
     try:
         network = unflatten(metadata["network"], _under("network.", arrays))
-        check_architecture(network)
+        width = check_architecture(network)
         target = target_from_data(metadata["target"], _under("target.", arrays))
         certificate = Certificate.from_json(metadata["certificate"])
         construction, dtype = str(metadata["construction"]), str(metadata["dtype"])
         machine(dtype)
     except FileFormatError:
         raise
-    except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
+    if width != (target.outputs or 1):
+        got = f"{width} features for {target.outputs or 1} outputs"
+        raise FileFormatError("The network must write the target's outputs", got, "Build it anew")
     _check_certificate(certificate, digest(network), target, dtype)
     return Compiled(network, target, certificate, construction, dtype)
 

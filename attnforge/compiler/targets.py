@@ -27,6 +27,14 @@ def as_target(target: Any, domain: Any = None, lipschitz: Any = None) -> Target:
     raise TargetError("A target is text, a sympy expression, a torch network or a callable", kind, "Pass one of these")
 
 
+def named_domain(target: Target) -> Any:
+    """The target's domain with the names of its inputs, where it has any: what a new text target needs to know."""
+    box, names = target.domain, target.names
+    if names is None:
+        return box
+    return {name: (a, b) for name, a, b in zip(names, box.lower.tolist(), box.upper.tolist(), strict=True)}
+
+
 def _in_order(target: Target, domain: Any) -> Box:
     """The box, its axes in the target's order where the domain names them."""
     box, names = as_box(domain)

@@ -66,6 +66,8 @@ def _line(target: Target, form: TruncatedForm, network: Network, count: int) -> 
     low, high = max(start - reach, a - margin), min(start + reach, b + margin)
     if low >= high:
         low, high = start - reach, start + reach
+    if low == high:  # a form that does not vary: a little room for the axis
+        low, high = low - 0.5, high + 0.5
     y = np.linspace(low, high, count)
     s = np.clip((y - start) / reach if reach else 0 * y, -1, 1)
     first = middle + s[:, None] * radius * np.sign(w)

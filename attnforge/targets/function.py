@@ -11,7 +11,7 @@ import numpy.typing as npt
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.regularity import Lipschitz
-from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
+from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data, whole_or_none
 
 Array = npt.NDArray[np.float64]
 
@@ -60,6 +60,13 @@ class Function(Target):
 
     def values(self, points: AnyArray) -> AnyArray:
         """Values at the points, in float64: (...), (..., k), (..., n) or (..., n, k)."""
+        found = self.unchecked(points)
+        flat = points.reshape(-1, *self.domain.shape)
+        self._check_finite(flat, found.reshape(len(flat), -1))
+        return found
+
+    def unchecked(self, points: AnyArray) -> AnyArray:
+        """Values that may be infinite or NaN: for functions that are only integrable."""
         batch = points.shape[: points.ndim - len(self.domain.shape)]
         flat = np.ascontiguousarray(points.reshape(-1, *self.domain.shape), dtype=np.float64)
         found = self._evaluate(flat)
@@ -68,7 +75,6 @@ class Function(Target):
             got = f"shape {found.shape} for inputs of shape {flat.shape}"
             remedy = "Vectorise it over leading axes (np.vectorize, or torch.vmap)"
             raise TargetError(f"The callable must return an array of shape {expected}", got, remedy)
-        self._check_finite(flat, found)
         return found.reshape(*batch, *found.shape[1:])
 
     def truncated_form(self) -> TruncatedForm:
@@ -110,7 +116,7 @@ class Function(Target):
             lipschitz=None if known is None else Lipschitz(float.fromhex(known[0]), str(known[1])),
             names=None if names is None else tuple(str(name) for name in names),
             plain=bool(data["plain"]),
-            outputs=None if outputs is None else int(outputs),
+            outputs=whole_or_none(outputs),
         )
 
     def _value_shape(self) -> tuple[int, ...]:

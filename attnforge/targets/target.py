@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls
+from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.regularity import Lipschitz
 
@@ -70,6 +71,13 @@ class Target(ABC):
     def names(self) -> tuple[str, ...] | None:
         """Names of the inputs, where they have any."""
         return None
+
+
+def whole_or_none(value: Any) -> int | None:
+    """A stored whole number, or None; anything else is refused."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise TargetError("A stored number of outputs is a whole number", repr(value)[:80], "Build the model anew")
+    return value
 
 
 def box_to_data(box: Box) -> dict[str, AnyArray]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from attnforge.balls import Balls
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
-from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
+from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data, whole_or_none
 
 Array = npt.NDArray[np.float64]
 
@@ -105,7 +105,7 @@ class TruncatedLinear(Target):
     def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TruncatedLinear:
         """From a file."""
         lower, upper = (float(value) for value in arrays["interval"])
-        box, outputs = box_from_data(arrays), data["outputs"]
+        box, outputs = box_from_data(arrays), whole_or_none(data["outputs"])
         return cls(arrays["w"], arrays["t"], lower, upper, box, output=int(data["output"]), outputs=outputs)
 
 

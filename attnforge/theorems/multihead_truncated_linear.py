@@ -41,6 +41,7 @@ from attnforge.theorems.truncated_linear import (
 )
 
 Array = npt.NDArray[np.float64]
+MAX_SENTINELS = 64  # the borders' leakage falls like exp(-c r^2 / 2): at 64 nothing is left of it in any dtype
 HEADS = 8  # heads a sized network uses: the papers' middle setting; anchors a head follow from the tolerance
 
 
@@ -161,6 +162,9 @@ def _block(q: int, plan: HeadsPlan, a: float, b: float) -> _Block:
 
 def check_plan(plan: HeadsPlan) -> None:
     """Raise unless every head has room for its sentinels and an anchor."""
+    if plan.sentinels > MAX_SENTINELS:
+        got = f"sentinels={plan.sentinels}"
+        raise RefusalError(f"More than {MAX_SENTINELS} sentinels a side change nothing", got, "Use 2 or 3")
     if plan.heads < 1 or plan.sentinels < 1:
         got = f"heads={plan.heads}, sentinels={plan.sentinels}"
         raise RefusalError("`heads` and `sentinels` must be at least 1", got, "Ask for more")

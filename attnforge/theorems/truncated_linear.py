@@ -19,7 +19,6 @@ $\beta_p[2k y_i - k(L_0 + L_k)] = -(\beta_p/h)[(y_i - L_k)^2 - (y_i - L_0)^2]$, 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -69,7 +68,7 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
         for _ in range(4):  # the sharpness depends weakly on p through rounding: a few rounds settle it
             c = tuned(disturbance)
             steps = max(1.0, np.ceil((b - a) * interpolation(c, disturbance * c) / tol))
-            if not (math.isfinite(steps) and 2 * disturbance < 1):
+            if not (steps < 2**53 and 2 * disturbance < 1):
                 needed = (b - a) * interpolation(tuned()) / tol
                 raise RefusalError(
                     f"{dtype} must separate the scores of neighbouring anchors",

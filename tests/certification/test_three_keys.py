@@ -1,0 +1,106 @@
+"""What the gate's reader says against scores and values in exact rational arithmetic, and against the run."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import attnforge as af
+from attnforge.balls import MACHINES, machine
+from attnforge.certification.anchored import Problem
+from attnforge.certification.three_keys import _read, bound_gate
+from attnforge.network import rounded
+from tests.laws.cases import changed, running, with_claims, with_head, worst
+
+W, T, A, B = [0.7, -1.3], 0.4, -1.0, 2.0
+
+
+def build(dtype="float64", layout="memory", **options):
+    return af.constructions.gate(W, T, A, B, dtype=dtype, layout=layout, domain=af.Box(-3, 3), **options)
+
+
+def problem_of(net, network=None):
+    run = rounded(net.network if network is None else network, net.dtype)
+    box = net.target.domain.fixed((run.tokens or 1, run.features))
+    form = net.target.truncated_form()
+    return Problem((run.layers[0],), run.heads, form, box.lower, box.upper, 0, machine(net.dtype)), run
+
+
+@pytest.mark.parametrize("dtype", MACHINES)
+@pytest.mark.parametrize("beta", [1.0, 37.3, 1000.0])
+def test_disturbance_covers_exact_scores(dtype, beta):
+    """In exact arithmetic with the rounded weights the scores depart from -beta (y - a), beta (y - b) by less."""
+    net = build(dtype, sharpness=beta)
+    problem, run = problem_of(net)
+    found = _read(problem, run.heads[0], beta, problem.tokens(problem.lower, problem.upper))
+    encode, head = run.layers[0], run.heads[0]
+    worst_gap = Fraction(0)
+    for x in np.random.default_rng(3).uniform(-3, 3, size=(60, 2)):
+        row = [
+            sum(Fraction(float(v)) * Fraction(float(p)) for v, p in zip(x, column, strict=True)) + Fraction(float(c))
+            for column, c in zip(encode.terms[0].map.T, encode.constant[0], strict=True)
+        ]
+        query = [sum(r * Fraction(float(m)) for r, m in zip(row, column, strict=True)) for column in head.query.T]
+        scores = [sum(q * Fraction(float(k)) for q, k in zip(query, key, strict=True)) for key in head.memory_keys]
+        y = sum(Fraction(w) * Fraction(float(v)) for w, v in zip(W, x, strict=True)) + Fraction(T)
+        wanted = [-Fraction(beta) * (y - Fraction(A)), Fraction(beta) * (y - Fraction(B))]
+        worst_gap = max(worst_gap, *(abs(s - t) for s, t in zip(scores, wanted, strict=True)))
+        assert abs(row[0] - y) <= Fraction(found.self_value)
+    assert worst_gap <= Fraction(found.scores)
+    assert dtype == "float64" or worst_gap > 0
+
+
+@pytest.mark.parametrize("layout", ["memory", "literal"])
+@pytest.mark.parametrize("beta", [3.0, 30.0])
+def test_a_soft_gate_reaches_two_thirds_of_its_bound(layout, beta):
+    net = build(layout=layout, sharpness=beta)
+    y = np.linspace(A - 1, B + 1, 20_001)
+    x = np.stack([np.clip((y - T) / 2.0, -3, 3), np.clip(-(y - T) / 2.0, -3, 3)], axis=-1)[:, None]
+    assert 0.66 * net.certificate.bound <= worst(net, x) <= net.certificate.bound
+
+
+def test_other_tokens_are_charged():
+    """Without the bonus on its own position a token sees the others, and the leakage says so."""
+    net = af.constructions.gate([[0.7, -1.3]] * 3, T, A, B, layout="literal", sharpness=50.0, domain=af.Box(-3, 3))
+    query = net.network.heads[0].query.copy()
+    query[4:, 2:] *= 0.1
+    mutant = with_head(net.network, query=query)
+    problem, _ = problem_of(net, mutant)
+    parts = bound_gate(problem)
+    assert parts["leakage"] > 100 * net.certificate.parts["leakage"]
+    assert sum(parts.values()) >= worst(running(net, mutant))
+
+
+@pytest.mark.parametrize("entry", [0, 1])
+def test_outer_values_are_charged(entry):
+    net = build()
+    values = net.network.heads[0].memory_values
+    mutant = with_head(net.network, memory_values=changed(values, (entry, 0), values[entry, 0] + 0.01))
+    assert af.certify(mutant, net.target).parts["rounding"] >= 0.01
+    assert worst(running(net, mutant)) == pytest.approx(0.01, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"roles": ("low", "high", "anchor")}, "self key and a low or a high"),
+        ({"roles": ("self", "low", "high")}, "comes after its constant ones"),
+        ({"sharpness": 0.0}, "positive sharpness"),
+        ({"sharpness": -3.0}, "positive sharpness"),
+    ],
+)
+def test_false_claims_are_refused(changes, match):
+    net = build()
+    with pytest.raises(af.CertificateError, match=match):
+        af.certify(with_claims(net.network, **changes), net.target)
+
+
+@pytest.mark.parametrize("changes", [{"roles": ("high", "low", "self")}, {"sharpness": 7.0}, {"sharpness": 1e30}])
+def test_lies_never_make_the_bound_smaller_than_the_error(changes):
+    net = build()
+    try:
+        bound = af.certify(with_claims(net.network, **changes), net.target).bound
+    except af.AttnforgeError:
+        return
+    assert bound >= worst(net)
+    assert bound >= net.certificate.bound

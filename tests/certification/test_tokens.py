@@ -1,0 +1,100 @@
+"""Error bounds of linear maps against real low-precision execution and exact rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from attnforge.balls import MACHINES, machine, round_to
+from attnforge.certification.tokens import inner, input_tokens, linear, project
+from attnforge.errors import CertificateError
+from attnforge.network import Linear, Term
+from attnforge.runtime.module import LinearLayer
+
+rng = np.random.default_rng(12)
+
+
+def exact(x, layer):
+    """The map in rational arithmetic: (n, d) to (n', m)."""
+    rows = [[Fraction(float(v)) for v in row] for row in x]
+    term = layer.terms[0]
+    if term.map is not None:
+        maps = np.broadcast_to(term.map, (len(rows), *term.map.shape[-2:]))
+        rows = [
+            [sum(v * Fraction(float(p)) for v, p in zip(row, column, strict=True)) for column in each.T]
+            for row, each in zip(rows, maps, strict=True)
+        ]
+    if term.mix is not None:
+        width = range(len(rows[0]))
+        rows = [[sum(int(q) * row[j] for q, row in zip(m, rows, strict=True)) for j in width] for m in term.mix]
+    constant = np.broadcast_to(layer.constant, (len(rows), len(rows[0])))
+    return [
+        [v + Fraction(float(c)) for v, c in zip(row, line, strict=True)]
+        for row, line in zip(rows, constant, strict=True)
+    ]
+
+
+def layers(dtype):
+    shared = Linear((Term(round_to(rng.normal(size=(3, 4)), dtype)),), round_to(rng.normal(size=(1, 4)), dtype))
+    each = Linear((Term(round_to(rng.normal(size=(2, 3, 4)), dtype)),), round_to(rng.normal(size=(2, 4)), dtype))
+    longer = Linear(
+        (Term(round_to(rng.normal(size=(2, 3, 4)), dtype), np.eye(5, 2)),), round_to(rng.normal(size=(5, 4)), dtype)
+    )
+    powers = Linear((Term(np.diag([1.0, 0.5, -2.0])),), np.zeros((1, 3)))
+    return {"shared": shared, "each": each, "longer": longer, "powers": powers}
+
+
+@pytest.mark.parametrize("dtype", MACHINES)
+@pytest.mark.parametrize("kind", ["shared", "each", "longer", "powers"])
+def test_error_covers_the_run_and_the_affine_form_is_exact(kind, dtype):
+    layer = layers(dtype)[kind]
+    lower, upper = -np.abs(rng.normal(size=(2, 3))), np.abs(rng.normal(size=(2, 3)))
+    tokens = linear(layer, input_tokens(lower, upper, machine(dtype)), machine(dtype))
+    module = LinearLayer(layer, getattr(torch, dtype), False)
+    x = rng.uniform(lower, upper, size=(200, 2, 3))
+    ran = module(torch.from_numpy(x).to(getattr(torch, dtype))).to(torch.float64).numpy()
+    largest = 0.0
+    for point, out in zip(x, ran, strict=True):
+        wanted = exact(point, layer)
+        for i, row in enumerate(wanted):
+            for j, value in enumerate(row):
+                gap = abs(Fraction(float(out[i, j])) - value)
+                assert gap <= Fraction(float(tokens.error[i, j]))
+                assert abs(value) <= Fraction(float(tokens.magnitude()[i, j]))
+                largest = max(largest, float(gap) / max(tokens.error[i, j], 1e-300))
+                slope, constant, read = tokens.slope.mid[i, :, j], tokens.constant.mid[i, j], point[tokens.source[i]]
+                form = sum(Fraction(float(s)) * Fraction(float(v)) for s, v in zip(slope, read, strict=True))
+                slack = tokens.slope.rad[i, :, j] @ np.abs(read) + tokens.constant.rad[i, j]
+                assert abs(form + Fraction(float(constant)) - value) <= Fraction(float(slack) * (1 + 1e-12))
+    if dtype != "float64" or kind != "powers":
+        assert largest > 0.02  # not absurdly loose: some run comes within a factor of fifty
+
+
+def test_products_with_powers_of_two_are_exact_in_float64():
+    box = -np.ones((1, 2)), np.ones((1, 2))
+    tokens = project(input_tokens(*box, machine("float64")), np.diag([0.5, -4.0]), machine("float64"))
+    assert not tokens.error.any()
+    tokens = project(input_tokens(*box, machine("float64")), np.diag([0.3, -4.0]), machine("float64"))
+    assert tokens.error[0, 0] > 0 == tokens.error[0, 1]
+
+
+def test_inner_encloses_the_form_on_the_box():
+    tokens = input_tokens(np.array([[-1.0, 2.0]]), np.array([[3.0, 2.5]]), machine("float64"))
+    found = inner(tokens.slope, tokens.box, tokens.constant)
+    assert np.all(found.mid - found.rad <= [-1.0, 2.0])
+    assert np.all(found.mid + found.rad >= [3.0, 2.5])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Linear((Term(np.eye(2)), Term(np.eye(2)))),
+        Linear((Term(None, np.ones((2, 2))),)),
+        Linear((Term(None, np.array([[0.5, 0.0]])),)),
+    ],
+)
+def test_maps_the_proof_cannot_read_are_refused(layer):
+    tokens = input_tokens(-np.ones((2, 2)), np.ones((2, 2)), machine("float64"))
+    with pytest.raises(CertificateError, match="This proof reads linear maps"):
+        linear(layer, tokens, machine("float64"))

@@ -1,0 +1,75 @@
+"""One file a model: the same outputs bit for bit, the same certificate, the same report."""
+
+import numpy as np
+import pytest
+
+import attnforge as af
+
+NETS = {
+    "formula": lambda: af.compile("clamp(2*x + 0.3*y, -1, 1)", {"x": (-1, 1), "y": (-1, 1)}, 1e-2),
+    "anchors": lambda: af.compile("relu(x)", {"x": (-1, 1)}, 1e-2, construction="truncated_linear"),
+    "heads": lambda: af.constructions.multihead_truncated_linear([1.0, 0.5], 0.1, -1, 2, tokens=10, heads=4),
+    "literal": lambda: af.constructions.truncated_linear(
+        [[1.0, 0.5], [0.3, 0.1]], [0.1, 0.2], -1, 2, anchors=9, layout="literal"
+    ),
+    "literal heads": lambda: af.constructions.multihead_truncated_linear(
+        [1.0, 0.5], 0.1, -1, 2, tokens=8, heads=2, layout="literal"
+    ),
+    "literal gate": lambda: af.constructions.gate([[1.0, 0.5]] * 3, 0.1, -1, 2, layout="literal"),
+    "outputs": lambda: af.constructions.gate([1.0, 0.5], 0.1, -1, 2, output=1, outputs=3),
+    "float32": lambda: af.constructions.truncated_linear([1.0, 0.5], 0.1, -1, 2, anchors=50, dtype="float32"),
+    "bfloat16": lambda: af.constructions.truncated_linear([1.0, 0.5], 0.1, -1, 2, anchors=8, dtype="bfloat16"),
+    "float16": lambda: af.constructions.gate([1.0, 0.5], 0.1, -1, 2, dtype="float16"),
+}
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_round_trip(kind, tmp_path):
+    net = NETS[kind]()
+    net.save(tmp_path / "net.safetensors")
+    again = af.load(tmp_path / "net.safetensors")
+    assert again.certificate == net.certificate
+    assert (again.construction, again.dtype, again.anchors) == (net.construction, net.dtype, net.anchors)
+    assert again.report() == net.report()
+    assert np.array_equal(again.domain.lower, net.domain.lower)
+    box = (
+        net.domain.fixed((net.network.tokens or 1, net.network.features))
+        if net.target.layout == "tokens"
+        else net.domain
+    )
+    x = np.random.default_rng(0).uniform(box.lower, box.upper, size=(200, *box.shape))
+    assert np.array_equal(again(x), net(x))
+    assert af.certify(again).bound == net.certificate.bound
+    again.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "net.safetensors").read_bytes()
+
+
+def test_names_survive(tmp_path):
+    NETS["formula"]().save(tmp_path / "net")
+    again = af.load(str(tmp_path / "net"))
+    assert again.target.names == ("x", "y")
+    assert again(x=0.25, y=0.0) == pytest.approx(0.5, abs=1e-2)
+
+
+def test_a_network_that_differs_is_another_file(tmp_path):
+    for i, t in enumerate((0.1, np.nextafter(0.1, 1))):
+        af.constructions.gate([1.0], t, -1, 1).save(tmp_path / str(i))
+    assert (tmp_path / "0").read_bytes() != (tmp_path / "1").read_bytes()
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    net = NETS["anchors"]()
+    with pytest.raises(af.FileFormatError, match="writable place"):
+        net.save(tmp_path / "no such folder" / "net")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(af.FileFormatError, match="writable place"):
+        net.save(tmp_path / "folder")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]  # nothing is left behind
+
+
+def test_saving_over_a_file_replaces_it(tmp_path):
+    first, second = NETS["anchors"](), NETS["formula"]()
+    first.save(tmp_path / "net")
+    second.save(tmp_path / "net")
+    assert af.load(tmp_path / "net").certificate == second.certificate
+    assert [p.name for p in tmp_path.iterdir()] == ["net"]

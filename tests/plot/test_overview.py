@@ -1,0 +1,85 @@
+"""The overview figure: three panels, what they say, and text that must not be taken for markup."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import attnforge as af
+from attnforge.plot import overview
+from attnforge.targets import Formula
+
+NETS = {
+    "anchors": lambda: af.constructions.truncated_linear([1.0, -0.5], 0.1, -1, 1, anchors=9),
+    "open": lambda: af.constructions.truncated_linear([1.0], 0.1, -1, 1, anchors=9, grid="open", layout="literal"),
+    "tokens": lambda: af.constructions.truncated_linear([[1.0], [2.0]], 0.1, -1, 1, anchors=9),
+    "heads": lambda: af.constructions.multihead_truncated_linear([1.0], 0.1, -1, 1, tokens=10, heads=3),
+    "gate": lambda: af.constructions.gate([1.0], 0.1, -1, 1, sharpness=20.0),
+    "outputs": lambda: af.constructions.gate([1.0], 0.1, -1, 1, outputs=3, output=2),
+    "formula": lambda: af.compile("relu(2*x + y)", {"x": (-1, 1), "y": (-1, 1)}, 1e-3),
+    "bfloat16": lambda: af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=8, dtype="bfloat16"),
+}
+
+
+def legend(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_every_kind_is_drawn_and_saved(kind, tmp_path):
+    net = NETS[kind]()
+    figure = net.plot()
+    assert isinstance(figure, Figure)
+    top, middle, bottom = figure.axes[:3]
+    assert legend(top)[:2] == ["target", "attention output"]
+    assert legend(middle) == ["|output − target|", f"proved bound {net.certificate.bound:.3g}"]
+    assert (top.get_ylabel(), middle.get_ylabel()) == ("value", "error")
+    assert bottom.get_ylabel().startswith("key")
+    assert "w · x + t" in bottom.get_xlabel()
+    figure.savefig(tmp_path / "figure.png", dpi=40)
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_are_the_numbers():
+    net = NETS["anchors"]()
+    top, middle, _ = overview(net).axes[:3]
+    target, output = (line.get_ydata() for line in top.get_lines()[:2])
+    error, bound = middle.get_lines()[0].get_ydata(), middle.get_lines()[1].get_ydata()
+    assert np.allclose(np.abs(output - target), error, atol=1e-12)
+    assert error.max() <= bound[0] == net.certificate.bound
+    assert target.min() == -1
+    assert target.max() == 1
+
+
+def test_anchors_are_counted_in_the_legend():
+    assert "anchors (9)" in legend(NETS["anchors"]().plot().axes[0])
+    texts = legend(NETS["heads"]().plot().axes[0])
+    assert "anchors (18)" in texts
+    assert any(text.startswith("ghosts") for text in texts)
+    assert legend(NETS["gate"]().plot().axes[0])[2:] == ["low key", "high key"]
+
+
+def test_the_map_shows_every_key():
+    assert NETS["heads"]().plot().axes[2].images[0].get_array().shape[0] == 30
+    gate = NETS["gate"]().plot().axes[2]
+    assert [t.get_text() for t in gate.get_yticklabels()] == ["low", "high", "self"]
+
+
+@pytest.mark.parametrize("text", ["$\\frac{1}{0}$ and $x_", "<b>bold</b> & [red]markup[/red]", "\\alpha_{", "x" * 500])
+def test_text_is_not_markup(text, tmp_path):
+    net = af.compile("clamp(x, -1, 1)", {"x": (-2, 2)}, 0.1, construction="truncated_linear")
+
+    class Hostile(Formula):
+        def describe(self):
+            return text
+
+    net.target = Hostile("clamp(x, -1, 1)", net.domain, ("x",))
+    figure = net.plot()
+    figure.savefig(tmp_path / "figure.png", dpi=40)
+    title = figure.axes[0].get_title()
+    assert text[:50] in title
+    assert len(title) < 120
+
+
+def test_a_form_that_does_not_vary_is_drawn(tmp_path):
+    net = af.constructions.gate([0.0], 0.25, -1, 1)
+    net.plot().savefig(tmp_path / "figure.png", dpi=40)
