@@ -1,10 +1,11 @@
 r"""Reading bumps: what the layers up to the ramps compute, from their numbers alone.
 
 The collapse must give every row the same features, affine in X: feature r is $s_r x_r + t_r$ up to ``shift`` (other
-inputs, other rows, rounding: a *backward* error, as harmless as moving $x_r$ by it over $s_r$), the last one is 1. Each
-head of the next layer claims to be a ramp $\mathrm{clamp}(u_r - a, 0, 1)$ of one feature, and is judged by the theorem
-bound of a gate (:mod:`.three_keys`) with the run's own u as exact input. A bump feature is written by two of them, +1 with
-its start at a and -1 at a + 2: it is $\psi(u_r - a - \frac32)$ up to the two gates' errors and the rounding of their sum.
+inputs, other rows, rounding: a *backward* error, as harmless as moving $x_r$ by it over $s_r$), the last one is 1.
+Each head of the next layer claims to be a ramp $\mathrm{clamp}(u_r - a, 0, 1)$ of one feature, and is judged by the
+theorem bound of a gate (:mod:`.three_keys`) with the run's own u as exact input. A bump feature is written by two of
+them, +1 with its start at a and -1 at a + 2: it is $\psi(u_r - a - \frac32)$ up to the two gates' errors and the
+rounding of their sum.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class CellGrid:
 
 def bound_cells(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
     """Named parts: ``spacing`` (half a cell), ``leakage`` (further cells, other tokens), ``rounding``."""
-    encode, head = _layers(network)
+    encode, head = one_head(network)
     n, inputs = network.tokens or 1, int(np.prod(target.domain.shape))
     if not np.array_equal(domain.lower, target.domain.lower) or not np.array_equal(domain.upper, target.domain.upper):
         raise CertificateError("Cells are certified on the domain they divide", "another domain", "Build a new network")
@@ -51,12 +51,12 @@ def bound_cells(network: Network, target: Target, domain: Box, machine: Machine)
     for layer in encode:
         tokens = mixed_linear(layer, tokens, machine)
     reads = [_read_token(i, n, head, grid, tokens, lower, machine) for i in range(n)]
-    c = reads[0].c
     known = target.lipschitz()
     if known is None:
         raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
     constant = known.in_sup_norm(inputs)
-    near, far = expected_distance(c, [float(s) for s in grid.steps], grid.ghosts > 0)
+    steps = [float(step) for step in grid.steps]
+    near, far = max(expected_distance(c, steps, grid.ghosts > 0) for c in {read.c for read in reads})
     values, largest = _values(head, grid, target, lower, upper, n)
     others = product_up(max(read.others for read in reads), 2 * largest)
     excess = ratio_excess(max(read.scores for read in reads))
@@ -65,10 +65,10 @@ def bound_cells(network: Network, target: Target, domain: Box, machine: Machine)
     relative = add_up(gamma(count + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
     rounding = add_up(
         product_up(excess, constant, add_up(near, far)),
-        product_up(constant, moved),
+        product_up(constant, 1.0 + (3.0**inputs if grid.ghosts else 1.0), moved),
         values,
         product_up(relative, largest),
-        product_up(count, machine.underflow, largest),
+        product_up(count, machine.underflow, largest + 1.0),
     )
     leakage = add_up(product_up(constant, far), others)
     return {"spacing": product_up(constant, near), "leakage": leakage, "rounding": rounding}
@@ -84,7 +84,8 @@ class _Read:
     others: float
 
 
-def _layers(network: Network) -> tuple[tuple[Linear, ...], Head]:
+def one_head(network: Network) -> tuple[tuple[Linear, ...], Head]:
+    """The linear maps and the head of a network that is linear maps and one head over its memory; others refused."""
     encode = tuple(layer for layer in network.layers[:-1] if isinstance(layer, Linear))
     last = network.layers[-1]
     plain = isinstance(last, Attention) and len(last.heads) == 1 and not last.residual
@@ -95,6 +96,8 @@ def _layers(network: Network) -> tuple[tuple[Linear, ...], Head]:
         raise CertificateError("The head's keys are its memory, with claims", "other keys", "Rebuild the network")
     if not np.array_equal(head.output, np.eye(len(head.output))):
         raise CertificateError("The head writes its values as they are", "another output map")
+    if head.query_rows.kind != "all" or head.query_rows.source != "state":
+        raise CertificateError("Every token asks the head", "some rows only", "Rebuild the network")
     return encode, head
 
 
@@ -136,8 +139,7 @@ def _read_token(i: int, n: int, head: Head, grid: CellGrid, tokens: Tokens, lowe
     square = (grid.places**2).sum(axis=1) - (grid.places[middle] ** 2).sum()
     design = np.column_stack([shift, square])
     differences = merged - merged[middle : middle + 1]
-    fit = np.linalg.lstsq(design, differences.mid, rcond=None)[0]
-    fit = np.where(np.abs(fit - np.round(fit)) < 1e-9, np.round(fit), fit)
+    fit = _fit(shift, square, differences.mid, 0.0 if head.claims is None else head.claims.sharpness)
     rest = (differences - Balls.exact(design) @ Balls.exact(fit)).magnitude()
     linear, bend = fit[:-1].T, fit[-1]  # (r, D), (r,)
     flat = int(query.slope.shape[1])
@@ -152,6 +154,7 @@ def _read_token(i: int, n: int, head: Head, grid: CellGrid, tokens: Tokens, lowe
     offset = Balls.exact(-grid.first[None]) * per_step
     constant = _rows(query.constant, linear) * scale - offset
     position = inner(slope, query.box, constant).magnitude() + query.error @ np.abs(linear) * scale.magnitude()
+    position = position * np.any(shift != 0, axis=0)  # along an axis with one place there is nothing to choose
     magnitude = full.magnitude()[0]
     arithmetic = gamma(memory.shape[1] + 4, machine.accumulation) * (np.abs(block) @ magnitude)
     wobble = (curve + Balls.exact([[c]])).magnitude()[0, 0] + float(query.error[0] @ np.abs(bend))
@@ -161,6 +164,22 @@ def _read_token(i: int, n: int, head: Head, grid: CellGrid, tokens: Tokens, lowe
         got = f"scores off by up to {disturbance:.3g}"
         raise RefusalError(f"{machine.name} must tell the scores of cells apart", got, "Use fewer cells, or float64")
     return _Read(c, disturbance, position[0] * (1 + 2.0**-40), _elsewhere(i, n, cells, memory, full, disturbance))
+
+
+def _fit(shift: Array, square: Array, differences: Array, sharpness: float) -> Array:
+    """Key features as a linear part in the places and a multiple of the square: (D + 1, r), by least squares.
+
+    With at most two places along every axis the square is linear itself; then the claimed sharpness fixes its part, in
+    the last feature, whose query is 1. Any choice is sound: what it does not explain is charged to the remainder.
+    """
+    design = np.column_stack([shift, square])
+    if max(len(np.unique(column)) for column in shift.T) > 2:
+        fit = np.linalg.lstsq(design, differences, rcond=None)[0]
+    else:
+        bend = np.zeros(differences.shape[1])
+        bend[-1] = -sharpness
+        fit = np.vstack([np.linalg.lstsq(shift, differences - np.outer(square, bend), rcond=None)[0], bend])
+    return np.asarray(np.where(np.abs(fit - np.round(fit)) < 1e-9, np.round(fit), fit))
 
 
 def _rows(constant: Balls, matrix: Array) -> Balls:
@@ -175,7 +194,8 @@ def _elsewhere(i: int, n: int, cells: int, memory: Array, query: Tokens, disturb
         if j == i:
             continue
         change = Balls.exact(memory[j * cells : (j + 1) * cells]) - Balls.exact(memory[i * cells : (i + 1) * cells])
-        fall = (Balls(query.constant.mid, query.constant.rad) @ Balls(change.mid.T, change.rad.T)).mid[0]
+        falls = (Balls(query.constant.mid, query.constant.rad) @ Balls(change.mid.T, change.rad.T))[0]
+        fall = falls.mid + falls.rad
         moving = (query.magnitude()[0] * np.any(query.slope.magnitude() > 0, axis=(0, 1))) @ change.magnitude().T
         total = add_up(total, float(np.exp(np.max(fall + moving) + 2 * disturbance)) * (1 + 2.0**-30))
     return total

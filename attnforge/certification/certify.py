@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.anchored import Problem, bound_anchored
-from attnforge.certification.cells import bound_cells
 from attnforge.certification.certificate import Certificate, Status
 from attnforge.certification.composition import bound_relu_network
+from attnforge.certification.cross import bound_cross
+from attnforge.certification.max_affine import bound_max_affine
+from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Linear, Network, check_architecture, digest, flatten, rounded
@@ -42,7 +44,10 @@ METHODS = {
     "multihead_truncated_linear": _truncated(bound_anchored),
     "gate": _truncated(bound_gate),
     "relu_network": Method(bound_relu_network),
-    "max_affine": Method(bound_cells, needs_lipschitz=True),
+    "softmax_tail": Method(bound_softmax_tail, needs_lipschitz=True),
+    "two_layer": Method(bound_two_layer, needs_lipschitz=True),
+    "cross_attention": Method(bound_cross, needs_lipschitz=True),
+    "max_affine": Method(bound_max_affine, needs_lipschitz=True),
 }
 
 ARITHMETIC = (

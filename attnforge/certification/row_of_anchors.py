@@ -93,7 +93,8 @@ def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys
         keys, key_error = Balls.exact(head.memory_keys), np.zeros(head.memory_keys.shape)
         values, error = Balls.exact(head.memory_values), 0.0
     else:
-        if head.key_rows.kind != "all" or head.memory_size or head.key is None or head.value is None:
+        plain = head.key_rows.kind == "all" and head.key_rows.source == "state"
+        if not plain or head.memory_size or head.key is None or head.value is None:
             raise CertificateError("This proof reads heads whose keys are memory, or all tokens", head.key_rows.kind)
         rows, told = project(tokens, head.key, machine), project(tokens, head.value, machine)
         if np.any(rows.slope.magnitude()) or np.any(told.slope.magnitude()):
@@ -106,8 +107,8 @@ def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys
     if np.any(np.delete(written.magnitude(), output, axis=1)):
         raise CertificateError("A head writes one value into its output feature, nothing elsewhere", "other entries")
     powers = np.isin(np.abs(np.frexp(head.output)[0]), (0.0, 0.5))
-    plain = np.all(powers) and np.all((head.output != 0).sum(axis=0) <= 1)
-    rounding = 0.0 if plain else gamma(len(head.output) + 1, machine.roundoff) * float(written.magnitude().max())
+    copied = np.all(powers) and np.all((head.output != 0).sum(axis=0) <= 1)
+    rounding = 0.0 if copied else gamma(len(head.output) + 1, machine.roundoff) * float(written.magnitude().max())
     return Keys(keys, key_error, written[:, output], error + rounding)
 
 

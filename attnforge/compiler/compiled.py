@@ -12,12 +12,13 @@ import numpy.typing as npt
 from attnforge.certification import Certificate
 from attnforge.compiler.report import report
 from attnforge.compiler.saving import save
+from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import DomainError
 from attnforge.network import Attention, Network, count_parameters
-from attnforge.targets import Box, Target
+from attnforge.targets import Box, JointFunction, Target
 
 if TYPE_CHECKING:
-    from attnforge.runtime import TargetModule
+    from attnforge.runtime import JointModule, TargetModule
 
 
 class Compiled:
@@ -25,7 +26,8 @@ class Compiled:
 
     Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device; it runs in the compiled
     ``dtype`` and raises DomainError for NaN and for points outside its domain. ``module()`` gives the bare
-    ``torch.nn.Module``, which has the same shapes and checks nothing.
+    ``torch.nn.Module``, which has the same shapes and checks nothing. Targets of two inputs are called as
+    ``net(X, Y)``, their leading axes broadcast.
     """
 
     def __init__(
@@ -35,14 +37,19 @@ class Compiled:
         self.construction, self.dtype = construction, dtype
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Values at the given points: ``net(x)``, or several inputs by name, ``net(x=..., y=...)``."""
+        """Values at the given points: ``net(x)``, several inputs by name, ``net(x=..., y=...)``; or ``net(X, Y)``."""
         import torch
 
+        if isinstance(self.target, JointFunction):
+            return self._call_pair(self.target, pair(inputs, named))
         x = self._gather(inputs, named)
         if isinstance(x, torch.Tensor):
+            if x.is_complex():
+                raise DomainError("Inputs must be real numbers", str(x.dtype), "Pass real numbers")
             self._check(x.detach().to("cpu", torch.float64).numpy())
-            return self._module.to(x.device)(x).to(x.dtype)
-        array = np.asarray(x)
+            kind_of_x = x.dtype if x.is_floating_point() else torch.float64  # whole numbers in, real ones out
+            return self._module.to(x.device)(x).to(kind_of_x)
+        array = _numbers(x)
         kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         self._check(array.astype(np.float64))
         with torch.no_grad():
@@ -56,9 +63,14 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<Compiled {self.construction}: {self.target.describe()}, {self.certificate}>"
 
+    def at_points(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Values at points of ``domain``, one array whatever the number of inputs: what searches call."""
+        given = self.target.split(points) if isinstance(self.target, JointFunction) else (points,)
+        return np.asarray(self(*given))
+
     @property
     def domain(self) -> Box:
-        """Where the certificate holds and calls are accepted."""
+        """Where the certificate holds and calls are accepted; of two inputs, the flat joint box."""
         return self.target.domain
 
     @property
@@ -83,7 +95,7 @@ class Compiled:
 
     def module(
         self, dtype: str | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
-    ) -> TargetModule:
+    ) -> TargetModule | JointModule:
         """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
 
         It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
@@ -91,19 +103,26 @@ class Compiled:
         """
         import torch
 
-        from attnforge.runtime import AttentionNetwork, TargetModule
+        from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
 
         if kernel not in ("auto", "dense"):
             raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
         core = AttentionNetwork(self.network, getattr(torch, dtype or self.dtype), trainable)
         keep = getattr(self.target, "outputs", None) is not None
-        module = TargetModule(core, self.target.layout, keep)
+        module: TargetModule | JointModule
+        if isinstance(self.target, JointFunction):
+            module = JointModule(core, self.target.keys.shape, self.target.query.shape, keep)
+        else:
+            module = TargetModule(core, self.target.layout, keep)
         return module if device is None else module.to(device)
 
-    def attention(self, x: Any) -> list[list[Any]]:
-        """Softmax weights at x: a list over layers of a list over heads of (..., query, key) arrays."""
+    def attention(self, *inputs: Any) -> list[list[Any]]:
+        """Softmax weights at x, or at (X, Y): a list over layers of a list over heads of (..., query, key) arrays."""
         import torch
 
+        if isinstance(self.target, JointFunction):
+            return self._attention_pair(self.target, pair(inputs, {}))
+        x = self._gather(inputs, {})
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
         self._check(tensor.detach().to("cpu", torch.float64).numpy())
         with torch.no_grad():
@@ -127,8 +146,29 @@ class Compiled:
         return overview(self)
 
     @cached_property
-    def _module(self) -> TargetModule:
+    def _module(self) -> Any:
         return self.module()
+
+    def _call_pair(self, target: JointFunction, given: tuple[Any, Any]) -> Any:
+        import torch
+
+        x, y, kind = checked(target, given)
+        module = self._module.to(x.device)
+        if isinstance(kind, torch.dtype):
+            return run(module, self.network, x, y).to(kind)
+        with torch.no_grad():
+            result = run(module, self.network, x, y).to(torch.float64).numpy().astype(kind)
+        return result if result.ndim else kind.type(result)
+
+    def _attention_pair(self, target: JointFunction, given: tuple[Any, Any]) -> list[list[Any]]:
+        import torch
+
+        x, y, kind = checked(target, given)
+        with torch.no_grad():
+            found = self._module.to(x.device).attention(x, y)
+        if isinstance(kind, torch.dtype):
+            return [[weights.to(kind) for weights in layer] for layer in found]
+        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
 
     def _gather(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         names = self.target.names
@@ -164,3 +204,14 @@ class Compiled:
         if not fits:
             raise DomainError(f"Inputs must have shape {wanted}", f"shape {x.shape}", "Reshape the input")
         domain.check(x)
+
+
+def _numbers(x: Any) -> npt.NDArray[Any]:
+    """The input as an array of real numbers."""
+    try:
+        array = np.asarray(x)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "fiub":
+        raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a torch tensor")
+    return array

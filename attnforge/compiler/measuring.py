@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.targets import as_target
+from attnforge.compiler.targets import as_target, named_domain
 from attnforge.measurement import Measurement, search
 
 
@@ -30,9 +30,9 @@ def measure(
         seed: of the random points.
         progress: called with the fraction done.
     """
-    against = as_target(compiled.target if target is None else target, compiled.domain)
+    against = as_target(compiled.target if target is None else target, named_domain(compiled.target))
 
     def run(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.asarray(compiled(x))
+        return compiled.at_points(x)
 
     return search(run, against, compiled.network, points=points, seed=seed, progress=progress)

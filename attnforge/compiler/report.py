@@ -31,7 +31,8 @@ def facts(compiled: Compiled) -> dict[str, str]:
         lines["certificate"] = f"{certificate.status}: |net(x) - f(x)| <= {certificate.bound:.4g} on the whole domain"
         lines["parts"] = ", ".join(f"{name} {value:.3g}" for name, value in certificate.parts.items())
     if certificate.estimate is not None:
-        lines["measured"] = f"largest error found {certificate.estimate.error:.4g}"
+        what = "largest error found" if certificate.norm == "sup" else f"{certificate.norm} error, by quadrature, about"
+        lines["measured"] = f"{what} {certificate.estimate.error:.4g}"
     lines["assuming"] = "; ".join(certificate.assumptions) or "nothing"
     lines["digest"] = certificate.digest[:16]
     return lines

@@ -26,10 +26,9 @@ def apply(network: Network, tokens: Array, context: Array | None = None) -> Arra
     tokens = _checked(network, tokens)
     batch = tokens.shape[:-2]
     flat = tokens.reshape(-1, *tokens.shape[-2:])
-    if context is not None:
-        context = np.broadcast_to(context, (*batch, *np.shape(context)[-2:])).reshape(
-            len(flat), *np.shape(context)[-2:]
-        )
+    second = _checked_context(network, context)
+    if second is not None:
+        context = np.broadcast_to(second, (*batch, *second.shape[-2:])).reshape(len(flat), *second.shape[-2:])
     step = max(1, CHUNK // _pairs(network, tokens.shape[-2]))
     parts = [
         _run(network, flat[i : i + step], None if context is None else context[i : i + step])
@@ -42,6 +41,7 @@ def apply(network: Network, tokens: Array, context: Array | None = None) -> Arra
 def attention_weights(network: Network, tokens: Array, context: Array | None = None) -> list[list[Array]]:
     """For each layer of attention, for each head, the (..., query, key) softmax weights."""
     state, found = _checked(network, tokens), []
+    context = _told(network, _checked_context(network, context))
     for layer in network.layers:
         if isinstance(layer, Attention):
             found.append([_weights(head, state, context)[0] for head in layer.heads])
@@ -61,9 +61,18 @@ def apply_layer(layer: Layer, state: Array, context: Array | None = None) -> Arr
 
 
 def _run(network: Network, state: Array, context: Array | None) -> Array:
+    context = _told(network, context)
     for layer in network.layers:
         state = apply_layer(layer, state, context)
     return state
+
+
+def _told(network: Network, context: Array | None) -> Array | None:
+    """The second input as attention reads it: after its linear maps."""
+    if context is not None:
+        for layer in network.context_layers:
+            context = _linear(layer, context)
+    return context
 
 
 def _linear(layer: Linear, state: Array) -> Array:
@@ -143,16 +152,42 @@ def _checked(network: Network, tokens: npt.ArrayLike) -> Array:
     return tokens
 
 
+def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array | None:
+    if context is None:
+        return None
+    second = np.asarray(context, dtype=np.float64)
+    if second.ndim < 2 or network.context not in (None, second.shape[-2:]):
+        rows, features = network.context or ("n", "m")
+        wanted = f"The network's second input has shape (..., {rows}, {features})"
+        raise DomainError(wanted, f"shape {second.shape}", "Reshape it")
+    return second
+
+
 def _pairs(network: Network, tokens: int) -> int:
-    """Query-key pairs of the largest head, for one batch entry."""
-    largest = tokens
+    """Query-key pairs of the largest head, or numbers of the lengthened second input, for one batch entry."""
+    told, largest = 0 if network.context is None else network.context[0], tokens
+    for second in network.context_layers:
+        told = _rows_after(second, told)
+        largest = max(largest, told * _width_after(second))
     for layer in network.layers:
         if isinstance(layer, Linear):
             tokens = _rows_after(layer, tokens)
         if isinstance(layer, Attention):
-            keys = max(head.memory_size + (tokens if head.key_rows is not None else 0) for head in layer.heads)
+            keys = max(head.memory_size + _rows_read(head, tokens, told) for head in layer.heads)
             largest = max(largest, tokens * keys)
     return max(largest, 1)
+
+
+def _rows_read(head: Head, tokens: int, told: int) -> int:
+    if head.key_rows is None:
+        return 0
+    return told if head.key_rows.source == "context" else tokens
+
+
+def _width_after(layer: Linear) -> int:
+    maps = [term.map for term in layer.terms if term.map is not None]
+    arrays = [layer.constant, *maps] if layer.constant is not None else maps
+    return int(arrays[0].shape[-1]) if arrays else 1
 
 
 def _rows_after(layer: Linear, tokens: int) -> int:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from attnforge.network.network import Network
 
 
-def check_architecture(network: Network) -> None:
+def check_architecture(network: Network) -> int:
     """Raise unless every layer is a linear map, softmax attention or a softmax, and all shapes and numbers fit.
+
+    Returned is the number of features the network writes.
 
     There is no place in the representation for a feed-forward non-linearity; this check is what keeps it so for
     networks that come from files or are put together by hand.
@@ -24,19 +26,33 @@ def check_architecture(network: Network) -> None:
     for name, array in flatten(network)[1].items():
         if not np.all(np.isfinite(array)):
             raise TargetError("Every weight must be finite", f"NaN or infinity in {name}", "Rebuild the network")
+    context = _check_context(network)
     rows, width = network.tokens, network.features
     for position, layer in enumerate(network.layers):
         where = f"layer {position}"
         if isinstance(layer, Linear):
             rows, width = _check_linear(layer, rows, width, where)
         elif isinstance(layer, Attention):
-            width = _check_attention(layer, rows, width, network.context, where)
+            width = _check_attention(layer, rows, width, context, where)
         elif not isinstance(layer, Softmax):
             raise TargetError(
                 "A network is made of linear maps, softmax attention and softmax only",
                 f"{type(layer).__name__} as {where}",
                 "Express it by these layers",
             )
+    return width
+
+
+def _check_context(network: Network) -> tuple[int, int] | None:
+    """The shape of the second input as attention reads it: after its linear maps."""
+    layers, shape = network.context_layers, network.context
+    for position, layer in enumerate(layers):
+        where = f"context layer {position}"
+        _require(shape is not None, f"{where}: the network has a second input", None)
+        _require(isinstance(layer, Linear), f"{where}: the second input passes linear maps", type(layer).__name__)
+        rows, width = _check_linear(layer, *(shape or (0, 0)), where)
+        shape = (rows or 0, width)
+    return shape
 
 
 def _check_linear(layer: Linear, rows: int | None, width: int, where: str) -> tuple[int | None, int]:

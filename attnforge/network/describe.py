@@ -16,7 +16,9 @@ def describe(network: Network) -> str:
     """One line a layer: what it reads, what it writes, which keys its heads hold."""
     total, nonzero = count_parameters(network)
     rows = "n" if network.tokens is None else network.tokens
-    lines = [f"Network on ({rows}, {network.features}) tokens: {total:,} parameters, {nonzero:,} non-zero"]
+    second = "" if network.context is None else f" and {network.context} of a second input"
+    lines = [f"Network on ({rows}, {network.features}) tokens{second}: {total:,} parameters, {nonzero:,} non-zero"]
+    lines += [f"  second input {i}. {_layer(layer)}" for i, layer in enumerate(network.context_layers, start=1)]
     return "\n".join(lines + [f"  {i}. {_layer(layer)}" for i, layer in enumerate(network.layers, start=1)])
 
 

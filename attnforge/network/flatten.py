@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
+MAX_TERMS = 100_000  # a file may claim terms without arrays; more than this is no network of ours
 CLAIM = "claims."  # arrays under this name describe the network, they are not weights
 HEAD_WEIGHTS = ("query", "key", "value", "output", "memory_keys", "memory_values")
 
@@ -28,13 +29,16 @@ def flatten(network: Network) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     arrays: dict[str, AnyArray] = {}
     layers = [_flatten_layer(layer, f"layer{i}.", arrays) for i, layer in enumerate(network.layers)]
     context = None if network.context is None else list(network.context)
-    skeleton = {
+    skeleton: dict[str, Any] = {
         "layers": layers,
         "features": network.features,
         "tokens": network.tokens,
         "context": context,
         "construction": network.construction,
     }
+    if network.context_layers:  # left out where there are none: digests and files from before they existed stay valid
+        told = enumerate(network.context_layers)
+        skeleton["context_layers"] = [_flatten_layer(layer, f"context{i}.", arrays) for i, layer in told]
     return skeleton, arrays
 
 
@@ -110,6 +114,8 @@ def unflatten_layer(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, 
     """The layer that :func:`flatten` described by ``entry``."""
     match entry["kind"]:
         case "linear":
+            if int(entry["terms"]) > MAX_TERMS:
+                raise FileFormatError(f"A linear map has at most {MAX_TERMS:,} terms", str(entry["terms"])[:40])
             names = [f"{prefix}term{i}." for i in range(int(entry["terms"]))]
             terms = tuple(Term(arrays.get(name + "map"), arrays.get(name + "mix")) for name in names)
             return Linear(terms, arrays.get(prefix + "constant"))
@@ -120,6 +126,16 @@ def unflatten_layer(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, 
             return Softmax()
         case other:
             raise FileFormatError("A layer is linear, attention or softmax", repr(other))
+
+
+def unflatten_context(skeleton: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> tuple[Linear, ...]:
+    """The linear maps of the second input; none where the skeleton lists none."""
+    entries = enumerate(skeleton.get("context_layers", ()))
+    found = [unflatten_layer(entry, f"context{i}.", arrays) for i, entry in entries]
+    layers = tuple(layer for layer in found if isinstance(layer, Linear))
+    if len(layers) != len(found):
+        raise FileFormatError("The second input passes linear maps only", "another layer", "Build it anew")
+    return layers
 
 
 def _unflatten_head(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, AnyArray]) -> Head:

@@ -13,8 +13,8 @@ from attnforge.balls import round_to
 from attnforge.errors import FileFormatError
 from attnforge.network.apply import apply
 from attnforge.network.describe import describe
-from attnforge.network.flatten import flatten, is_weight, unflatten_layer
-from attnforge.network.layers import Attention, Head, Layer
+from attnforge.network.flatten import flatten, is_weight, unflatten_context, unflatten_layer
+from attnforge.network.layers import Attention, Head, Layer, Linear
 
 Array = npt.NDArray[np.float64]
 
@@ -23,7 +23,8 @@ Array = npt.NDArray[np.float64]
 class Network:
     """A sequence of layers on (n, m) arrays.
 
-    ``tokens`` is None where any number of tokens is accepted; ``context`` is the shape of the second input, if any.
+    ``tokens`` is None where any number of tokens is accepted; ``context`` is the shape of the second input, if any, and
+    ``context_layers`` are linear maps it passes before any attention reads it: they may lengthen it.
     ``construction`` says which theorem to look for in it: a claim, like those of the heads.
     """
 
@@ -32,6 +33,7 @@ class Network:
     tokens: int | None = None
     context: tuple[int, int] | None = None
     construction: str = ""
+    context_layers: tuple[Linear, ...] = ()
 
     def __call__(self, tokens: Array, context: Array | None = None) -> Array:
         """Run in NumPy float64: (..., n, m) to (..., n', m')."""
@@ -51,8 +53,10 @@ def unflatten(skeleton: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]
     try:
         layers = tuple(unflatten_layer(entry, f"layer{i}.", arrays) for i, entry in enumerate(skeleton["layers"]))
         context = None if skeleton["context"] is None else (int(skeleton["context"][0]), int(skeleton["context"][1]))
-        return Network(layers, int(skeleton["features"]), skeleton["tokens"], context, str(skeleton["construction"]))
-    except (KeyError, TypeError, IndexError, ValueError) as error:
+        told = unflatten_context(skeleton, arrays)
+        claim = str(skeleton["construction"])
+        return Network(layers, int(skeleton["features"]), skeleton["tokens"], context, claim, told)
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
         raise FileFormatError("The network's description must match its arrays", repr(error)) from error
 
 

@@ -1,7 +1,8 @@
 """Networks as PyTorch modules that run on ``scaled_dot_product_attention``."""
 
 from attnforge.runtime.audit import audit, operations
+from attnforge.runtime.joint import JointModule
 from attnforge.runtime.module import AttentionNetwork
 from attnforge.runtime.shapes import TargetModule
 
-__all__ = ["AttentionNetwork", "TargetModule", "audit", "operations"]
+__all__ = ["AttentionNetwork", "JointModule", "TargetModule", "audit", "operations"]

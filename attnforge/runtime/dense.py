@@ -3,8 +3,9 @@
 Three cases, by where the keys come from. *Memory only*: keys do not depend on the batch, so the whole batch is one long
 row of queries. *Own token*: each query has a few keys to itself; a million such attentions of three keys would drown
 in the fused kernel's overhead, so their softmax is written out, accumulated in float32 or better as the kernel does.
-*Rows*: ordinary attention. Values are zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch
-falls back to a kernel an order of magnitude slower. The sharpness is folded into the weights, so the scale is 1.
+*Rows*: ordinary attention; where one second input serves the batch, again one long row of queries. Values are
+zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a kernel an order of
+magnitude slower. The sharpness is folded into the weights, so the scale is 1.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ class HeadGroup(nn.Module):
             assert self.memory_values is not None
             flat = asking.reshape(1, 1, -1, asking.shape[-1])
             return flat @ self.query, self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
-        asking, told = asking.unsqueeze(1), self._told(state, context).unsqueeze(1)
+        told = self._told(state, context).unsqueeze(1)
+        one = told.shape[0] == 1  # the same keys for the whole batch: one long row of queries
+        asking = asking.reshape(1, 1, -1, asking.shape[-1]) if one else asking.unsqueeze(1)
         keys, values = told @ self.key, told @ self.value
         if self.memory_keys is not None and self.memory_values is not None:
             keys = torch.cat([self.memory_keys.expand(keys.shape[0], -1, -1, -1), keys], dim=2)

@@ -21,14 +21,16 @@ class AttentionNetwork(nn.Module):
     def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False) -> None:
         super().__init__()
         self.layers = nn.ModuleList(_module(layer, dtype, trainable) for layer in network.layers)
+        self.context_layers = nn.ModuleList(LinearLayer(layer, dtype, trainable) for layer in network.context_layers)
         self.features, self.tokens, self.dtype = network.features, network.tokens, dtype
+        self.context = network.context
 
     def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:
         """The network's output."""
         _check_shape(self, tokens)
         state = tokens.to(self.dtype)
         state = state.reshape(-1, *tokens.shape[-2:])
-        second = None if context is None else context.to(self.dtype).reshape(-1, *context.shape[-2:])
+        second = self._second(tokens, context)
         for layer in self.layers:
             state = layer(state, second)
         return state.reshape(*tokens.shape[:-2], *state.shape[-2:])
@@ -37,7 +39,7 @@ class AttentionNetwork(nn.Module):
         """For each layer of attention, for each head, the softmax weights (..., query, key)."""
         _check_shape(self, tokens)
         state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
-        second = None if context is None else context.to(self.dtype).reshape(-1, *context.shape[-2:])
+        second = self._second(tokens, context)
         found = []
         for layer in self.layers:
             if isinstance(layer, AttentionLayer):
@@ -45,6 +47,22 @@ class AttentionNetwork(nn.Module):
                 found.append([w.reshape(*tokens.shape[:-2], *w.shape[-2:]) for w in weights])
             state = layer(state, second)
         return found
+
+    def _second(self, tokens: Tensor, context: Tensor | None) -> Tensor | None:
+        """The second input as attention reads it, (batch, N, m), or (1, N, m) where one serves the whole batch."""
+        if context is None:
+            return None
+        if context.dim() < 2 or self.context not in (None, tuple(context.shape[-2:])):
+            rows, features = self.context or ("n", "m")
+            wanted = f"The network's second input has shape (..., {rows}, {features})"
+            raise DomainError(wanted, f"shape {tuple(context.shape)}", "Reshape it")
+        shape = context.shape[-2:]
+        if context.shape[:-2].numel() != 1:
+            context = context.expand(*tokens.shape[:-2], *shape)
+        second = context.to(self.dtype).reshape(-1, *shape)
+        for layer in self.context_layers:
+            second = layer(second)
+        return second
 
 
 class LinearLayer(nn.Module):

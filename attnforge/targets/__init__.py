@@ -3,6 +3,7 @@
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
+from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
@@ -15,6 +16,7 @@ __all__ = [
     "Box",
     "Formula",
     "Function",
+    "JointFunction",
     "Lipschitz",
     "ReluNetwork",
     "Target",

@@ -62,7 +62,7 @@ class Function(Target):
         """Values at the points, in float64: (...), (..., k), (..., n) or (..., n, k)."""
         found = self.unchecked(points)
         flat = points.reshape(-1, *self.domain.shape)
-        self._check_finite(flat, found.reshape(len(flat), -1))
+        self._check_finite(flat, found.reshape(len(flat), *self._value_shape()))
         return found
 
     def unchecked(self, points: AnyArray) -> AnyArray:

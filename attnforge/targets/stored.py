@@ -8,12 +8,14 @@ from typing import Any
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
+from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.target import AnyArray, Target
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-KINDS: dict[str, type[Formula] | type[TruncatedLinear] | type[ReluNetwork] | type[Function]] = {
+KINDS: dict[str, type[Formula | TruncatedLinear | ReluNetwork | Function | JointFunction]] = {
     "callable": Function,
+    "joint_callable": JointFunction,
     "formula": Formula,
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,

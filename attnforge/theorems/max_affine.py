@@ -87,23 +87,13 @@ class MaxAffine(Construction[CellsPlan]):
 
     def cost(self, target: Target, plan: CellsPlan) -> Cost:
         """A key and a value a cell and token."""
-        n, inputs, k = shape_of(target)
-        keys = plan.total * n
-        width = inputs + 1 + (n if n > 1 else 0)
-        encode = n * (n * n + target.domain.shape[-1] * width) + n * width
-        return Cost.of(keys, keys * (width + 1 + k) + width * (width + 1) + encode + k * k)
+        return selection_cost(target, plan.total)
 
     def build(self, target: Target, plan: CellsPlan) -> Network:
         """The weights: the grid's places as keys, the target's values as values."""
-        n, inputs, k = shape_of(target)
         lower, upper = _sides(target)
-        places, positions, steps, origin = _grid(lower, upper, plan)
-        values = reflected_values(flat_values(target), lower, upper, plan.counts, plan.ghosts).reshape(-1, n, k)
-        c, keys = plan.sharpness, place_keys(places, plan.dtype)
-        head = selection_head(keys, inputs, values, 2 * c, -c, plan.dtype)
-        claims = Claims(self.name, c, np.tile(positions, (n, 1)), _roles(places, plan) * n)
-        layers = (encode_inputs(target, 1 / steps, -origin / steps), Attention((replace(head, claims=claims),)))
-        return Network(layers, target.domain.shape[-1], n, construction=self.name)
+        values = reflected_values(flat_values(target), lower, upper, plan.counts, plan.ghosts)
+        return grid_network(target, plan, values)
 
     def bound(self, target: Target, plan: CellsPlan) -> dict[str, float]:
         """``spacing``: half a cell; ``leakage``: further cells, and other tokens."""
@@ -115,6 +105,26 @@ class MaxAffine(Construction[CellsPlan]):
         near, far = expected_distance(plan.sharpness, steps, plan.ghosts > 0)
         constant = known.in_sup_norm(len(lower))
         return {"spacing": product_up(constant, near), "leakage": product_up(constant, far)}
+
+
+def grid_network(target: Target, plan: CellsPlan, values: Array) -> Network:
+    """A head over the plan's cells and ghosts with the given values (N, n k), cells in the order of the grid."""
+    n, inputs, k = shape_of(target)
+    places, positions, steps, origin = _grid(*_sides(target), plan)
+    c, keys = plan.sharpness, place_keys(places, plan.dtype)
+    head = selection_head(keys, inputs, values.reshape(-1, n, k), 2 * c, -c, plan.dtype)
+    claims = Claims(MaxAffine.name, c, np.tile(positions, (n, 1)), _roles(places, plan) * n)
+    layers = (encode_inputs(target, 1 / steps, -origin / steps), Attention((replace(head, claims=claims),)))
+    return Network(layers, target.domain.shape[-1], n, construction=MaxAffine.name)
+
+
+def selection_cost(target: Target, cells: int) -> Cost:
+    """What a head over so many cells needs: a key and a value a cell and token."""
+    n, inputs, k = shape_of(target)
+    keys = cells * n
+    width = inputs + 1 + (n if n > 1 else 0)
+    encode = n * (n * n + target.domain.shape[-1] * width) + n * width
+    return Cost.of(keys, keys * (width + 1 + k) + width * (width + 1) + encode + k * k)
 
 
 def cells_sharpness(asked: Sharpness, counts: tuple[int, ...], dtype: str) -> tuple[float, int]:
@@ -138,12 +148,16 @@ def cells_sharpness(asked: Sharpness, counts: tuple[int, ...], dtype: str) -> tu
 
 
 def place_keys(places: Array, dtype: str) -> Array:
-    """Keys (kappa_1, .., kappa_D, |kappa|^2), the square split in two where the dtype needs it."""
-    square = (places * places).sum(axis=1)
-    if float(square.max()) > machine(dtype).largest:
+    """Keys (kappa_1, .., kappa_D, |kappa|^2): scores fall with the squared distance."""
+    return key_columns(places, (places * places).sum(axis=1), dtype)
+
+
+def key_columns(places: Array, offsets: Array, dtype: str) -> Array:
+    """Keys (kappa_1, .., kappa_D, sigma), the offset sigma split in two where the dtype needs it."""
+    if float(np.abs(offsets).max()) > machine(dtype).largest:
         raise RefusalError(f"The squares of {dtype} keys must fit it", f"{len(places)} cells", "Use a wider dtype")
-    high = round_to(square, dtype)
-    columns = [square] if np.array_equal(high, square) else [high, round_to(square - high, dtype)]
+    high = round_to(offsets, dtype)
+    columns = [offsets] if np.array_equal(high, offsets) else [high, round_to(offsets - high, dtype)]
     return np.column_stack([places, *columns])
 
 

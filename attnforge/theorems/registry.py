@@ -6,18 +6,24 @@ from typing import Any
 
 from attnforge.errors import RefusalError
 from attnforge.theorems.construction import Construction
+from attnforge.theorems.cross_attention import CrossAttention
 from attnforge.theorems.gate import Gate
 from attnforge.theorems.max_affine import MaxAffine
 from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
 from attnforge.theorems.relu_network import ReluNetworkConstruction
+from attnforge.theorems.softmax_tail import SoftmaxTail
 from attnforge.theorems.truncated_linear import TruncatedLinearHead
+from attnforge.theorems.two_layer import TwoLayer
 
 CONSTRUCTIONS: tuple[Construction[Any], ...] = (
     Gate(),
     TruncatedLinearHead(),
     MultiheadTruncatedLinear(),
     ReluNetworkConstruction(),
+    TwoLayer(),
+    SoftmaxTail(),
     MaxAffine(),
+    CrossAttention(),
 )
 
 

@@ -30,7 +30,9 @@ from attnforge.network import (
 from tests.network.examples import numbers, reference, reference_weights
 
 SCALE = Linear((Term(numbers(2, 3, 3)),), numbers(2, 3))
-LENGTHEN = Linear((Term(numbers(3, 4), numbers(6, 2)), Term(numbers(3, 4, seed=2), numbers(6, 2, seed=2))), numbers(6, 4))
+LENGTHEN = Linear(
+    (Term(numbers(3, 4), numbers(6, 2)), Term(numbers(3, 4, seed=2), numbers(6, 2, seed=2))), numbers(6, 4)
+)
 HEAD = Head(numbers(2, 2), numbers(1, 2), key=numbers(4, 2), value=numbers(4, 1), key_rows=Rows(source="context"))
 NETWORK = Network((Attention((HEAD,)),), 2, None, (2, 3), "", (SCALE, LENGTHEN))
 
@@ -102,7 +104,10 @@ MALFORMED = {
     "no second input": (replace(NETWORK, context=None), "context layer 0: the network has a second input"),
     "wrong features": (replace(NETWORK, context=(2, 2)), "context layer 0: a map takes 2 features"),
     "wrong tokens": (replace(NETWORK, context=(3, 3)), r"context layer 0: one map a token \(3\)"),
-    "a softmax": (replace(NETWORK, context_layers=(Softmax(),)), "context layer 0: the second input passes linear maps"),
+    "a softmax": (
+        replace(NETWORK, context_layers=(Softmax(),)),
+        "context layer 0: the second input passes linear maps",
+    ),
     "left out": (replace(NETWORK, context_layers=()), r"W_K is \(3, 2\)"),
     "NaN": (
         replace(NETWORK, context_layers=(Linear(SCALE.terms, np.full((2, 3), np.nan)), LENGTHEN)),

@@ -35,7 +35,9 @@ def test_one_context_serves_a_batch(shape):
     wanted = NETWORK(tokens.numpy(), context.numpy().reshape(2, 3))
     np.testing.assert_allclose(module()(tokens, context).numpy(), wanted, rtol=1e-12)
     ((weights,),) = module().attention(tokens, context)
-    ((exact,),) = attention_weights(NETWORK, tokens.numpy(), np.broadcast_to(context.numpy().reshape(2, 3), (2, 3, 2, 3)))
+    ((exact,),) = attention_weights(
+        NETWORK, tokens.numpy(), np.broadcast_to(context.numpy().reshape(2, 3), (2, 3, 2, 3))
+    )
     np.testing.assert_allclose(weights.numpy(), exact, rtol=1e-12)
 
 
@@ -74,7 +76,9 @@ def test_inputs_become_tokens(given, shape, tokens):
     assert as_tokens("X", torch.zeros(given), shape).shape == tokens
 
 
-@pytest.mark.parametrize(("given", "shape"), [((2,), (3,)), ((), (3,)), ((3,), (2, 3)), ((3, 2), (2, 3)), ((4, 2), (1,))])
+@pytest.mark.parametrize(
+    ("given", "shape"), [((2,), (3,)), ((), (3,)), ((3,), (2, 3)), ((3, 2), (2, 3)), ((4, 2), (1,))]
+)
 def test_inputs_of_other_shapes_are_refused(given, shape):
     with pytest.raises(DomainError, match=r"Y must have shape \(\.\.\., .*Got shape .*Reshape"):
         as_tokens("Y", torch.zeros(given), shape)

@@ -97,8 +97,12 @@ def test_weights_are_a_product_of_softmaxes() -> None:
     assert np.allclose(weights, np.outer(a, b), atol=1e-12)
 
 
-def test_theory_in_its_own_setting() -> None:
-    """The numbers of the theory are a maximum over a few hundred random points, with grid points on the ends."""
+def test_the_size_of_the_numbers_in_the_theory() -> None:
+    """Section 5 does not say where grid and test points stood; a true supremum over the square is larger (see below).
+
+    Grid points on the ends and maxima over 500 random points come closest among the settings tried (midpoints and
+    ends, 300 to 20,000 points): five of six medians within 15 %, one (beta = 1000, G = 32) 16 % low. A check of size.
+    """
     for beta, expected in ((20.0, (0.170, 0.081, 0.042)), (1000.0, (0.254, 0.138, 0.069))):
         for grid, value in zip((8, 16, 32), expected, strict=True):
             net = TwoLayer().build(Function(WAVE.function, WAVE.domain), BumpPlan(grid, beta, placement="closed"))
@@ -107,6 +111,15 @@ def test_theory_in_its_own_setting() -> None:
                 x = np.random.default_rng(seed).random((500, 2))
                 found.append(np.abs(net(x[:, None])[:, 0, 0] - WAVE.function(x)).max())
             assert np.median(found) == pytest.approx(value, rel=0.2)
+
+
+@pytest.mark.parametrize(("placement", "expected"), [("midpoints", (0.291, 0.148)), ("closed", (0.202, 0.096))])
+def test_suprema_over_the_square(placement: Any, expected: tuple[float, ...]) -> None:
+    """With midpoints the corner decides, whatever beta: f(h/2, 1 - h/2) - f(0, 1) = 0.291 for G = 8."""
+    for grid, value in zip((8, 16), expected, strict=True):
+        assert built(WAVE, grid, sharpness=20.0, placement=placement).certificate.estimate.error == pytest.approx(
+            value, rel=0.02
+        )
 
 
 def test_tuned_beats_hard_where_the_ends_are_grid_points() -> None:

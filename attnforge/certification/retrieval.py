@@ -1,0 +1,197 @@
+r"""Theorem bound re-evaluated for a softmax over a product grid of bumps: two layers, or attention and a softmax.
+
+From the numbers of the network (:mod:`.bumps`) follow the scale $s_r$ of each input, the places of its bumps and how
+far each runs from $\psi$. The scores must be $\beta$ times a sum of one bump an input, every combination once
+(:mod:`.scores`); the centre v of a key is where its bumps stand, $s_r v_r + t_r = $ place. Departures of the keys, the
+bumps' errors and all rounding of scores add up to the disturbance d of :mod:`attnforge.lemmas.softmax`. With steps
+$h_r = 1/|s_r|$, L the target's constant in the sup norm and :mod:`attnforge.lemmas.bumps`
+$$ |\mathrm{net}(x) - F(x)| \le L\Big(\max_r \frac{h_r}{2} + e^{2d}\sum_r h_r A(\beta, G_r) + \max_r h_r \eta_r\Big)
+   + \max_v |V_v - F(v)| + \gamma\max|V| , $$
+where $\eta_r$ is how far u may be from $s_r x_r + t_r$, outside the cells, or a centre from its place, in steps.
+Values are compared with the target's own at the centres; the read-out must hand every token exactly its slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from attnforge.balls import Balls, Machine, add_up, precision, product_up, upper
+from attnforge.certification.bumps import Bumps, Coordinates, read_bumps, read_coordinates
+from attnforge.certification.scores import Retrieval, read_literal, read_memory, read_softmax
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.lemmas.bumps import furthest, product_grid
+from attnforge.lemmas.softmax import ratio_excess
+from attnforge.network import Layer, Linear, Network
+from attnforge.targets import Box, Formula, Target
+from attnforge.targets.expression import enclose
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+
+def bound_two_layer(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
+    """Named parts for bumps and a head that retrieves: ``spacing``, ``leakage``, ``rounding``."""
+    layers, seen, bumps = _first(network, domain, machine)
+    read = read_literal if isinstance(layers[0], Linear) else read_memory
+    found = read(layers, network.tokens or 1, seen.rows, bumps, machine)
+    return _bound(found, seen, bumps, target, domain, machine, network.tokens or 1)
+
+
+def bound_softmax_tail(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
+    """Named parts for bumps and a softmax over features: ``spacing``, ``leakage``, ``rounding``."""
+    layers, seen, bumps = _first(network, domain, machine)
+    found = read_softmax(layers, network.tokens or 1, bumps, machine)
+    return _bound(found, seen, bumps, target, domain, machine, network.tokens or 1)
+
+
+def _first(network: Network, domain: Box, machine: Machine) -> tuple[list[Layer], Coordinates, Bumps]:
+    """Coordinates and bumps, and the layers after them."""
+    layers = list(network.layers)
+    seen = read_coordinates(layers, domain, network.tokens or 1, machine)
+    if len(layers) < 2:
+        raise CertificateError("After the ramps the centres are weighed", "no further layer", "Rebuild the network")
+    return layers[1:], seen, read_bumps(layers[0], seen, machine)
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """The centres: steps h_r, points an input, positions (N, D), and how far off a position may be, in steps (D,)."""
+
+    steps: Array
+    counts: tuple[int, ...]
+    centres: Array
+    slip: Array
+
+
+def _bound(
+    found: Retrieval, seen: Coordinates, bumps: Bumps, target: Target, domain: Box, machine: Machine, n: int
+) -> dict[str, float]:
+    lattice, departure = _lattice(found, seen, bumps, domain, machine)
+    target = _around(target, domain, lattice)
+    known = target.lipschitz()
+    if known is None:
+        raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
+    constant = known.in_sup_norm(len(seen.scale))
+    beyond, worst = _beyond(seen, bumps), _worst(bumps, len(seen.scale))
+    scores = add_up(product_up(found.sharpness, add_up(*beyond, *worst)), departure, found.disturbance)
+    half, rest = product_grid(found.sharpness, lattice.steps, lattice.counts)
+    moved = float((lattice.steps * (seen.shift + beyond + lattice.slip)).max()) * (1 + 2.0**-40)
+    heavier = min(
+        product_up(ratio_excess(scores), rest), max(0.0, add_up(furthest(lattice.steps, lattice.counts), -rest))
+    )
+    values, largest = _values(found.values, target, lattice.centres, n), float(np.abs(found.values).max())
+    if not np.isfinite(found.relative):
+        got = f"{len(found.values):,} centres"
+        raise RefusalError(f"{machine.name} can add up so many terms", got, "Use a smaller grid or a higher precision")
+    rounding = add_up(
+        product_up(constant, add_up(heavier, moved)),
+        values,
+        product_up(found.relative, largest),
+        product_up(len(found.values), machine.underflow, largest + 1.0),
+    )
+    return {"spacing": product_up(constant, half), "leakage": product_up(constant, rest), "rounding": rounding}
+
+
+def _lattice(found: Retrieval, seen: Coordinates, bumps: Bumps, domain: Box, machine: Machine) -> tuple[Lattice, float]:
+    """Which bumps each key sums, as a product grid, and the largest departure of a score from beta times that sum."""
+    inputs = len(seen.scale)
+    chosen = np.empty((len(found.scores), inputs), dtype=np.int64)
+    for r in range(inputs):
+        own = np.flatnonzero(bumps.owner == r)
+        if len(own) == 0 or not np.all(np.diff(np.sort(bumps.place[own])) == 1.0):
+            raise CertificateError("The bumps of an input stand one step apart", f"{len(own)} bumps of input {r}")
+        chosen[:, r] = own[found.scores[:, own].argmax(axis=1)]
+    counts = tuple(int(np.sum(bumps.owner == r)) for r in range(inputs))
+    _all_once(chosen, bumps, counts)
+    ideal = np.zeros_like(found.scores)
+    np.put_along_axis(ideal, chosen, found.sharpness, axis=1)
+    off = float(np.abs(found.scores - ideal).sum(axis=1).max()) * float(1 + bumps.error.max()) * (1 + 2.0**-40)
+    return _positions(chosen, seen, bumps, counts, domain, machine), off
+
+
+def _all_once(chosen: Indices, bumps: Bumps, counts: tuple[int, ...]) -> None:
+    """Raise unless the keys are all combinations of one bump an input."""
+    rank = np.empty(len(bumps.place), dtype=np.int64)
+    for r in range(len(counts)):
+        own = np.flatnonzero(bumps.owner == r)
+        rank[own[np.argsort(bumps.place[own])]] = np.arange(len(own))
+    numbers = np.sort(np.ravel_multi_index(tuple(rank[chosen].T), counts)) if len(chosen) else np.empty(0)
+    if not np.array_equal(numbers, np.arange(int(np.prod(counts)))):
+        got = f"{len(np.unique(numbers))} of {int(np.prod(counts))} combinations among {len(chosen)} keys"
+        raise CertificateError("Every combination of one bump an input has one key", got, "Rebuild the network")
+
+
+def _positions(
+    chosen: Indices, seen: Coordinates, bumps: Bumps, counts: tuple[int, ...], domain: Box, machine: Machine
+) -> Lattice:
+    """Centres (N, D) in the inputs' own units: where s v + t is the place of their bumps.
+
+    Rounding of s and t may push a centre on the edge of the box out of it; it is moved back, and stands off its place.
+    """
+    owner, lower, higher = bumps.owner, domain.lower.ravel(), domain.upper.ravel()
+    flat = seen.scale == 0
+    if np.any(flat & (lower != higher)):
+        raise CertificateError("Every input that varies is read", f"input {int((flat & (lower != higher)).argmax())}")
+    scale = np.where(flat, 1.0, seen.scale)
+    steps = np.where(flat, 0.0, np.nextafter(np.abs(1.0 / scale), np.inf))
+    exact = (bumps.place - seen.start[owner]) / scale[owner]
+    reach = 8 * machine.roundoff * (np.abs(bumps.place) + np.abs(seen.start[owner])) * steps[owner]
+    back = np.clip(exact, lower[owner], higher[owner])
+    centres = np.where(flat[owner] | (np.abs(exact - back) <= reach), back, exact)
+    stands = Balls.exact(scale[owner]) * Balls.exact(centres) + Balls.exact(seen.start[owner])
+    off = (stands - Balls.exact(bumps.place)).magnitude()
+    slip = np.array([off[owner == r].max() for r in range(len(scale))]) * ~flat
+    return Lattice(steps, counts, centres[chosen], slip)
+
+
+def _around(target: Target, domain: Box, lattice: Lattice) -> Target:
+    """The target on a box that holds the domain and all centres: only a formula may be asked beyond its domain."""
+    low = np.minimum(domain.lower, lattice.centres.min(axis=0).reshape(domain.shape))
+    high = np.maximum(domain.upper, lattice.centres.max(axis=0).reshape(domain.shape))
+    within = np.array_equal(low, domain.lower) and np.array_equal(high, domain.upper)
+    if not within and not isinstance(target, Formula):
+        remedy = "Certify on a domain that holds the centres"
+        raise CertificateError("A callable is known on its domain only", "centres outside it", remedy)
+    same = np.array_equal(low, target.domain.lower) and np.array_equal(high, target.domain.upper)
+    return target if same else target.on(Box(low, high))
+
+
+def _beyond(seen: Coordinates, bumps: Bumps) -> Array:
+    """How far u may run beyond the outermost cells, an input."""
+    found = []
+    for r, (low, high) in enumerate(zip(seen.low, seen.high, strict=True)):
+        places = bumps.place[bumps.owner == r]
+        found.append(max(0.0, places.min() - 0.5 - low, high - places.max() - 0.5))
+    return np.asarray(np.nextafter(np.array(found), np.inf))
+
+
+def _worst(bumps: Bumps, inputs: int) -> Array:
+    """The largest error of a bump, an input: a score sums one of each."""
+    return np.array([bumps.error[bumps.owner == r].max() for r in range(inputs)])
+
+
+def _values(values: Array, target: Target, centres: Array, n: int) -> float:
+    """How far the values (N, n k) may be from the target's own at the centres."""
+    wanted = _target_values(target, centres)
+    if wanted.shape != values.shape:
+        got = f"{values.shape[1] // n} outputs a token"
+        raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
+    return float((Balls.exact(values) - wanted).magnitude().max())
+
+
+def _target_values(target: Target, centres: Array) -> Balls:
+    """Values (N, n k): of a formula enclosed, of a callable as it returns them."""
+    if isinstance(target, Formula):
+        with precision():
+            found = [
+                enclose(target.tree, dict(zip(target.names, map(arb, row), strict=True))) for row in centres.tolist()
+            ]
+            mids = [float(value.mid()) for value in found]
+            radii = [upper(abs(value - arb(mid))) for value, mid in zip(found, mids, strict=True)]
+        return Balls(np.array(mids)[:, None], np.array(radii)[:, None])
+    values = target.values(centres.reshape(-1, *target.domain.shape))
+    return Balls.exact(np.asarray(values, dtype=np.float64).reshape(len(centres), -1))

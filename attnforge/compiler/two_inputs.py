@@ -1,0 +1,92 @@
+"""Calling a compiled target of two inputs: both are checked, broadcast, and run in pieces that fit the memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnforge.errors import DomainError
+from attnforge.network import Network
+from attnforge.targets import JointFunction
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnforge.runtime import JointModule
+
+CHUNK = 2**24  # numbers of lengthened second inputs held at once: 128 MB
+
+
+def pair(inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    """X and Y of ``net(X, Y)`` or ``net(X=..., Y=...)``."""
+    if len(inputs) == 2 and not named:
+        return inputs[0], inputs[1]
+    if not inputs and set(named) == {"X", "Y"}:
+        return named["X"], named["Y"]
+    got = f"{len(inputs)} positional and {len(named)} named inputs"
+    raise DomainError("This network takes two inputs, keys from X and queries from Y", got, "Call net(X, Y)")
+
+
+def checked(target: JointFunction, given: tuple[Any, Any]) -> tuple[Tensor, Tensor, Any]:
+    """Both inputs as tensors of fitting shapes inside their boxes, and the dtype of the answer: torch's or NumPy's."""
+    import torch
+
+    if any(isinstance(value, torch.Tensor) for value in given):
+        device = next(value.device for value in given if isinstance(value, torch.Tensor))
+        x, y = (torch.as_tensor(value).to(device) for value in given)
+        kind: Any = torch.promote_types(x.dtype, y.dtype)
+        kind = kind if kind.is_floating_point else torch.float64
+    else:
+        arrays = [np.asarray(value) for value in given]
+        single = all(array.dtype == np.float32 for array in arrays)
+        x, y = (torch.from_numpy(np.array(array, dtype=np.float64)) for array in arrays)
+        kind = np.dtype(np.float32 if single else np.float64)
+    _check(target, x, y)
+    return x, y, kind
+
+
+def run(module: JointModule, network: Network, x: Tensor, y: Tensor) -> Tensor:
+    """The module's values; where every point has keys of its own, so many points at a time as fit."""
+    import torch
+
+    from attnforge.runtime.joint import as_tokens, common_batch
+
+    told, asking = as_tokens("X", x, module.keys), as_tokens("Y", y, module.query)
+    batch = common_batch(told, asking)
+    step = max(1, CHUNK // _numbers(network))
+    if told.shape[:-2].numel() == 1 or batch.numel() <= step:
+        out: Tensor = module(x, y)
+        return out
+    told = told.expand(*batch, *told.shape[-2:]).reshape(-1, *module.keys)
+    asking = asking.expand(*batch, *asking.shape[-2:]).reshape(-1, *module.query)
+    parts = [module(told[i : i + step], asking[i : i + step]) for i in range(0, len(told), step)]
+    return torch.cat(parts).reshape(*batch, *parts[0].shape[1:])
+
+
+def _numbers(network: Network) -> int:
+    """Entries of the second input after its linear maps, for one point."""
+    constants = [layer.constant.size for layer in network.context_layers if layer.constant is not None]
+    mixes = [term.mix.size for layer in network.context_layers for term in layer.terms if term.mix is not None]
+    return max([1, *constants, *mixes])
+
+
+def _check(target: JointFunction, x: Tensor, y: Tensor) -> None:
+    import torch
+
+    from attnforge.runtime.joint import as_tokens
+
+    shapes = []
+    for name, value, box in (("X", x, target.keys), ("Y", y, target.query)):
+        tokens = as_tokens(name, value, box.shape)
+        shapes.append(tuple(tokens.shape[:-2]))
+        points = tokens.detach().to("cpu", torch.float64).numpy().reshape(*tokens.shape[:-2], *box.shape)
+        try:
+            box.check(points)
+        except DomainError as error:
+            raise DomainError(f"{name}: {error.requirement}", error.got, error.remedy) from None
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        got = f"{shapes[0]} and {shapes[1]}"
+        raise DomainError("The leading axes of X and Y must broadcast", got, "Give as many X as Y, or one X") from None
