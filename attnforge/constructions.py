@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.anchors import Adaptive, Grid, Sharpness, uniform
+from attnforge.anchors import Adaptive, Grid, Sharpness, hard, uniform
 from attnforge.balls import machine
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
@@ -22,7 +22,7 @@ from attnforge.errors import RefusalError
 from attnforge.targets import Box, Function, JointFunction, ReluNetwork, Target, TruncatedLinear, as_box, as_lipschitz
 from attnforge.targets.joint import takes_one_input
 from attnforge.theorems.bumps import BumpPlan, Collapse, Placement, check_grid, grid_sharpness
-from attnforge.theorems.cell_averages import AveragesPlan, CellAverages
+from attnforge.theorems.cell_averages import AveragesPlan, CellAverages, cell_averages
 from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.cross_attention import CrossAttention
 from attnforge.theorems.free_cells import FreeCells, FreeCellsPlan, check_centres
@@ -237,6 +237,7 @@ def max_affine(
     norm: str | float = "sup",
     sharpness: Sharpness | None = None,
     lipschitz: Any = None,
+    layout: Layout = "memory",
     dtype: str = "float64",
 ) -> Compiled:
     r"""One layer, one head: attention partitions the domain and gives every cell a value, after Liu et al. 2025.
@@ -256,6 +257,7 @@ def max_affine(
         sharpness: on grids ``"hard"``; ``"tuned"`` (the default), of order 2 for smooth f; or the number c = beta h^2.
             Centres, adaptive cells and averages are ``"hard"``.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
+        layout: of grids, ``"memory"`` (lean) or ``"literal"`` (self-attention over a padded sequence).
         dtype: what it runs in.
 
     >>> import numpy as np
@@ -277,7 +279,7 @@ def max_affine(
         return _finish(FreeCells(), target, FreeCellsPlan(places, dtype), dtype)
     counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
     c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, dtype)
-    return _finish(MaxAffine(), target, CellsPlan(counts, c, ghosts, dtype), dtype)
+    return _finish(MaxAffine(), target, CellsPlan(counts, c, ghosts, dtype, _layout(layout)), dtype)
 
 
 def cross_attention(
@@ -287,7 +289,7 @@ def cross_attention(
     *,
     grid: int | Sequence[int],
     norm: str | float = "sup",
-    sharpness: Sharpness = "tuned",
+    sharpness: Sharpness | None = None,
     lipschitz: Any = None,
     dtype: str = "float64",
 ) -> Compiled:
@@ -306,8 +308,10 @@ def cross_attention(
             tokens, (..., n) or (..., n, k): the output tokens are Y's.
         keys_domain, query_domain: boxes of X and Y, of shape (d,) or (n, d) each; or lists of intervals.
         grid: cells along every axis of the joint box, or one number an axis: first those of X, then those of Y.
-        norm: ``"sup"``.
-        sharpness: ``"hard"``; ``"tuned"``, of order 2 for smooth f; or the number c = beta h^2.
+        norm: ``"sup"``; or p >= 1, for targets that are only in L_p: values are averages over the cells, and the
+            certificate holds an estimate of the L_p error.
+        sharpness: ``"hard"``; ``"tuned"``, of order 2 for smooth f; or the number c = beta h^2. By default tuned; hard
+            for L_p.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         dtype: what it runs in.
 
@@ -321,17 +325,27 @@ def cross_attention(
     ('conditional', True, (3,))
     """
     machine(dtype)
-    if norm != "sup":
-        remedy = "Leave it out, or use max_affine(norm=p) for a function of one input"
-        raise RefusalError("`norm` must be 'sup' for cross_attention", repr(norm), remedy)
     asked = as_box(query_domain)[0]
     if keys_domain is None or takes_one_input(f):
         counts = _grid_counts(grid, asked.lower.size)
-        return max_affine(f, asked, cells=counts, sharpness=sharpness, lipschitz=lipschitz, dtype=dtype)
+        return max_affine(f, asked, cells=counts, norm=norm, sharpness=sharpness, lipschitz=lipschitz, dtype=dtype)
     target = JointFunction(f, as_box(keys_domain)[0], asked, lipschitz=as_lipschitz(lipschitz))
     counts = _grid_counts(grid, target.domain.lower.size)
-    c, ghosts = cells_sharpness(sharpness, counts, dtype)
+    if norm != "sup":
+        return _pairs_in_mean(target, counts, _exponent(norm), sharpness, dtype)
+    c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, dtype)
     return _finish(CrossAttention(), target, CellsPlan(counts, c, ghosts, dtype), dtype)
+
+
+def _pairs_in_mean(
+    target: JointFunction, counts: tuple[int, ...], exponent: float, sharpness: Sharpness | None, dtype: str
+) -> Compiled:
+    """Averages over cells of the joint box, and their L_p error."""
+    _only_hard(sharpness, "cell averages")
+    construction, plan = CrossAttention(), CellsPlan(counts, hard(dtype), dtype=dtype)
+    afford(construction.cost(target, plan), construction.name)
+    network = construction.network(target, plan, cell_averages(target, counts, exponent))
+    return certified_in_mean(network, target, construction.name, counts, exponent, dtype)
 
 
 def _grid_counts(grid: Any, axes: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ with the target's own at the claimed centres.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class CellGrid:
 
 def bound_cells(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
     """Named parts: ``spacing`` (half a cell), ``leakage`` (further cells, other tokens), ``rounding``."""
-    encode, head = one_head(network)
+    encode, head = one_head(without_read_out(network), padded=True)
     n, inputs = network.tokens or 1, int(np.prod(target.domain.shape))
     if not np.array_equal(domain.lower, target.domain.lower) or not np.array_equal(domain.upper, target.domain.upper):
         raise CertificateError("Cells are certified on the domain they divide", "another domain", "Build a new network")
@@ -50,6 +50,7 @@ def bound_cells(network: Network, target: Target, domain: Box, machine: Machine)
     tokens = whole_input(domain.lower.reshape(n, -1), domain.upper.reshape(n, -1), machine)
     for layer in encode:
         tokens = mixed_linear(layer, tokens, machine)
+    head = _remembered(head, tokens, machine)
     reads = [_read_token(i, n, head, grid, tokens, lower, machine) for i in range(n)]
     known = target.lipschitz()
     if known is None:
@@ -84,15 +85,43 @@ class _Read:
     others: float
 
 
-def one_head(network: Network) -> tuple[tuple[Linear, ...], Head]:
-    """The linear maps and the head of a network that is linear maps and one head over its memory; others refused."""
+def without_read_out(network: Network) -> Network:
+    """The network up to its attention, where all that follows is reading the first tokens of a padded sequence."""
+    last = network.layers[-1]
+    mix = last.terms[0].mix if isinstance(last, Linear) and len(last.terms) == 1 else None
+    if mix is None or not isinstance(last, Linear) or last.constant is not None or last.terms[0].map is not None:
+        return network
+    if not np.array_equal(mix, np.eye(network.tokens or 1, mix.shape[1])):
+        raise CertificateError("After attention, only the first tokens are read", "another mixing")
+    return replace(network, layers=network.layers[:-1])
+
+
+def _remembered(head: Head, tokens: Tokens, machine: Machine) -> Head:
+    """The head with the keys and values its tokens carry as its memory, where they are exact constants."""
+    if head.key_rows is None or head.key is None or head.value is None:
+        return head
+    keys, values = project(tokens, head.key, machine), project(tokens, head.value, machine)
+    for rows in (keys, values):
+        if np.any(rows.slope.magnitude()) or np.any(rows.error) or np.any(rows.constant.rad):
+            raise CertificateError("The tokens of a padded sequence carry constant keys and values", "rows that vary")
+    return replace(head, key_rows=None, memory_keys=keys.constant.mid, memory_values=values.constant.mid)
+
+
+def one_head(network: Network, padded: bool = False) -> tuple[tuple[Linear, ...], Head]:
+    """The linear maps and the head of a network that is linear maps and one head over its memory; others refused.
+
+    With ``padded`` the head may also read all tokens of a sequence that carries its keys.
+    """
     encode = tuple(layer for layer in network.layers[:-1] if isinstance(layer, Linear))
     last = network.layers[-1]
     plain = isinstance(last, Attention) and len(last.heads) == 1 and not last.residual
     if not plain or len(encode) != len(network.layers) - 1 or not isinstance(last, Attention):
         raise CertificateError("This proof covers linear maps and one layer of one head", "other layers")
     head = last.heads[0]
-    if head.key_rows is not None or head.memory_keys is None or head.memory_values is None or head.claims is None:
+    own = head.key_rows is None and head.memory_keys is not None and head.memory_values is not None
+    rows = head.key_rows
+    carried = padded and rows is not None and rows.kind == "all" and rows.source == "state" and not head.memory_size
+    if not (own or carried) or head.claims is None:
         raise CertificateError("The head's keys are its memory, with claims", "other keys", "Rebuild the network")
     if not np.array_equal(head.output, np.eye(len(head.output))):
         raise CertificateError("The head writes its values as they are", "another output map")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification import Certificate
+from attnforge.compiler.partition import partition
 from attnforge.compiler.report import report
 from attnforge.compiler.saving import save
 from attnforge.compiler.two_inputs import checked, pair, run
@@ -130,6 +131,10 @@ class Compiled:
         if isinstance(x, torch.Tensor):
             return [[weights.to(x.dtype) for weights in layer] for layer in found]
         return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
+
+    def partition(self, x: Any) -> npt.NDArray[np.int64]:
+        """The index of the cell of every point, for networks that divide their domain into cells (max_affine)."""
+        return partition(self, x)
 
     def report(self) -> str:
         """Target, domain, construction, size, sharpness and certificate, as text."""

@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification import Certificate
+from attnforge.errors import TargetError
 from attnforge.network import Network
+from attnforge.plot.section import section
+from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, draw_error, title
 from attnforge.targets import Target, TruncatedForm
 
 Array = npt.NDArray[np.float64]
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"  # Okabe and Ito: safe for colour-blind readers
 SAMPLES = 1501
 COLUMNS = 401  # of the attention map
 
@@ -32,16 +34,23 @@ class Plottable(Protocol):
     def attention(self, x: Array) -> list[list[Any]]:
         """Attention weights."""
 
+    def at_points(self, points: Array) -> Array:
+        """Values at points of the domain."""
+
 
 def overview(compiled: Plottable) -> Any:
     """A figure of three panels along the line on which the linear form runs through its whole range.
 
     Above, the target, the network's output and the anchors it chooses among; in the middle, the error against the
-    proved bound; below, how much attention each key gets.
+    proved bound; below, how much attention each key gets. Targets that are not one truncated linear function are drawn
+    by :func:`attnforge.plot.section`.
     """
     from matplotlib.figure import Figure
 
-    form = compiled.target.truncated_form()
+    try:
+        form = compiled.target.truncated_form()
+    except TargetError:
+        return section(compiled)
     y, points = _line(compiled.target, form, compiled.network, SAMPLES)
     figure = Figure(figsize=(7.2, 7.6), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(3, 1.6, 2.4))
@@ -106,9 +115,7 @@ def _values(axes: Any, compiled: Plottable, y: Array, points: Array) -> None:
             axes.scatter(at[inside], height[inside], s=size, marker=marker, color=colour, zorder=3, label=name)
     axes.set_ylabel("value")
     axes.legend(loc="upper left", frameon=False, fontsize=9)
-    text = compiled.target.describe()
-    text = text if len(text) <= 60 else text[:57] + "..."
-    axes.set_title(f"{compiled.construction}:  {text}", fontsize=10, parse_math=False)
+    title(axes, compiled.construction, compiled.target.describe())
 
 
 def _keys(compiled: Plottable, role: str) -> tuple[Array, Array]:
@@ -123,14 +130,7 @@ def _keys(compiled: Plottable, role: str) -> tuple[Array, Array]:
 def _errors(axes: Any, compiled: Plottable, y: Array, points: Array) -> None:
     exact = compiled.target.values(points.astype(np.longdouble))
     error = np.abs(_first_token(compiled.target, compiled(points)) - _first_token(compiled.target, exact))
-    axes.plot(y, error, color=BLUE, lw=1, label="|output − target|")
-    bound = compiled.certificate.bound
-    if bound is not None:
-        axes.axhline(bound, color=ORANGE, lw=1.3, ls="--", label=f"{compiled.certificate.status} bound {bound:.3g}")
-        axes.set_ylim(0, 1.45 * bound)
-    axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
-    axes.set_ylabel("error")
-    axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
+    draw_error(axes, y, error, compiled.certificate)
 
 
 def _attention(figure: Any, axes: Any, compiled: Plottable, form: TruncatedForm) -> None:

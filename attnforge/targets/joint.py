@@ -72,6 +72,10 @@ class JointFunction(Target):
         """Values at flat joint points (..., D): (...), followed by the shape of one value."""
         return np.asarray(self._flat.values(points)).reshape(*points.shape[:-1], *self.value_shape)
 
+    def unchecked(self, points: AnyArray) -> AnyArray:
+        """Values that may be infinite or NaN: for functions that are only integrable."""
+        return np.asarray(self._flat.unchecked(points)).reshape(*points.shape[:-1], *self.value_shape)
+
     def split(self, points: Any) -> tuple[Any, Any]:
         """X and Y of flat joint points (..., D), NumPy or torch."""
         first = int(np.prod(self.keys.shape))

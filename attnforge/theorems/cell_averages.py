@@ -24,7 +24,7 @@ from attnforge.anchors import hard
 from attnforge.anchors.cells import product
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Network
-from attnforge.targets import Function, Target
+from attnforge.targets import Function, JointFunction, Target
 from attnforge.targets.quadrature import Quadrature, Values, quadrature
 from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.max_affine import CellsPlan, MaxAffine, grid_network, selection_cost
@@ -68,15 +68,20 @@ class CellAverages(Construction[AveragesPlan]):
 
     def build(self, target: Target, plan: AveragesPlan) -> Network:
         """The averages of the truncated target as values."""
-        lower, upper = cell_boxes(target, plan.counts)
-        nodes = _nodes(target, lower, upper, plan.exponent)
-        level = truncation_level(nodes, len(lower), plan.exponent)
-        averages = nodes.means(np.clip(nodes.values, -level, level), len(lower))
+        averages = cell_averages(target, plan.counts, plan.exponent)
         return grid_network(target, CellsPlan(plan.counts, hard(plan.dtype), dtype=plan.dtype), averages)
 
     def bound(self, target: Target, plan: AveragesPlan) -> dict[str, float]:
         """None that is finite: integrability gives no rate."""
         return {"spacing": math.inf, "leakage": 0.0}
+
+
+def cell_averages(target: Target, counts: tuple[int, ...], exponent: float) -> Array:
+    """Averages (N, K) of the truncated target over the cells, in the order of the grid."""
+    lower, upper = cell_boxes(target, counts)
+    nodes = _nodes(target, lower, upper, exponent)
+    level = truncation_level(nodes, len(lower), exponent)
+    return nodes.means(np.clip(nodes.values, -level, level), len(lower))
 
 
 def cell_boxes(target: Target, counts: tuple[int, ...]) -> tuple[Array, Array]:
@@ -92,7 +97,8 @@ def unchecked_values(target: Target) -> Values:
     def values(points: Array) -> Array:
         shaped = points.reshape(-1, *target.domain.shape)
         with np.errstate(all="ignore"):
-            found = target.unchecked(shaped) if isinstance(target, Function) else target.values(shaped)
+            callables = Function | JointFunction
+            found = target.unchecked(shaped) if isinstance(target, callables) else target.values(shaped)
         return np.array(found, dtype=np.float64).reshape(len(points), -1)
 
     return values

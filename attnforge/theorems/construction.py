@@ -17,11 +17,20 @@ class Cost:
     anchors: int
     parameters: int
     bytes: int
+    pairs: int = 0
 
     @classmethod
-    def of(cls, anchors: int, parameters: int) -> Cost:
-        """Weights are held twice: float64 in the network, and in the module that runs."""
-        return cls(anchors, parameters, 16 * parameters)
+    def of(cls, anchors: int, parameters: int, pairs: int = 0) -> Cost:
+        """Weights are held twice: float64 in the network, and in the module that runs.
+
+        ``pairs`` counts the products between tokens, which are not weights, where tokens attend to tokens.
+        """
+        return cls(anchors, parameters, 16 * parameters, pairs)
+
+    @property
+    def flops(self) -> int:
+        """Operations for one point: a multiplication and an addition for every weight and every product of tokens."""
+        return 2 * (self.parameters + self.pairs)
 
 
 P = TypeVar("P")

@@ -64,9 +64,14 @@ class CrossAttention(Construction[CellsPlan]):
     def build(self, target: Target, plan: CellsPlan) -> Network:
         """The weights: the grid's places as keys, f at the centres as values."""
         joint = _joint(target)
+        lower, upper = joint.domain.lower, joint.domain.upper
+        return self.network(joint, plan, reflected_values(flat_values(joint), lower, upper, plan.counts, plan.ghosts))
+
+    def network(self, target: Target, plan: CellsPlan, values: Array) -> Network:
+        """The weights for given values (N, K) of the cells."""
+        joint = _joint(target)
         n, d_y, k = _query_shape(joint)
         grid = ProductGrid(joint.domain.lower, joint.domain.upper, plan.counts, plan.ghosts)
-        values = reflected_values(flat_values(joint), grid.lower, grid.upper, plan.counts, plan.ghosts)
         first, scale, shift = int(np.prod(joint.keys.shape)), 1 / grid.steps, -grid.origin / grid.steps
         asking = Function(None, joint.query, outputs=joint.outputs)
         told = count_in_steps(_key_shape(joint), scale[:first], shift[:first])

@@ -66,7 +66,8 @@ class Gate(Construction[GatePlan]):
         if plan.layout == "memory":
             return Cost.of(3, 2 * rows * (d + 1) + 16 + k)
         width = n + 4
-        return Cost.of(n + 2, width * (n * d + (n + 2) + 2 * (n + 2) + 1) + 2 * n * (n + 2) + k)
+        weights = width * (n * d + (n + 2) + 2 * (n + 2) + 1) + 2 * n * (n + 2) + k
+        return Cost.of(n + 2, weights, n * (n + 2) * (n + 3))
 
     def build(self, target: Target, plan: GatePlan) -> Network:
         """The weights, in either layout."""

@@ -12,6 +12,9 @@ $(2\pi/c)e^{-\pi^2/c}$ steps, stays below what the softmax smooths away of a cur
 not depend on coarser grids. With ghosts beyond the edges by odd reflection it is of order 2 for smooth F; the bound is
 the same up to the weight of ghosts.
 
+The papers' layout of the same head (``literal``) is plain self-attention over a padded sequence whose tokens carry the
+keys and values (:mod:`.padding`); **memory** keeps them in the head.
+
 A map of n tokens: every query token reads vec(X) (a sum of n linear terms) and its own position $e_i$; the keys are
 (cell j, token i) with a bonus M for the query's own i, because a value cannot depend on the query otherwise:
 other tokens keep $(n-1)e^{-M}$ of the weight. A single head all the same.
@@ -36,6 +39,8 @@ from attnforge.targets import Function, Target
 from attnforge.targets.formula import Formula
 from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.gate import position_bonus
+from attnforge.theorems.padding import padded
+from attnforge.theorems.truncated_linear import Layout
 
 Array = npt.NDArray[np.float64]
 
@@ -52,6 +57,7 @@ class CellsPlan:
     sharpness: float
     ghosts: int = 0
     dtype: str = "float64"
+    layout: Layout = "memory"
 
     @property
     def total(self) -> int:
@@ -86,8 +92,14 @@ class MaxAffine(Construction[CellsPlan]):
         return CellsPlan(tuple(int(n) for n in wanted), c, dtype=dtype)
 
     def cost(self, target: Target, plan: CellsPlan) -> Cost:
-        """A key and a value a cell and token."""
-        return selection_cost(target, plan.total)
+        """A key and a value a cell and token; padded, also their rows, n mixing columns, and all pairs of tokens."""
+        lean = selection_cost(target, plan.total)
+        if plan.layout == "memory":
+            return lean
+        n, inputs, k = shape_of(target)
+        width, keys = 2 * (inputs + 2 + n) + k, plan.total * n
+        weights = lean.parameters + keys * (width + (n + 1) * n) + 3 * width * width
+        return Cost.of(keys, weights, keys * keys * width)
 
     def build(self, target: Target, plan: CellsPlan) -> Network:
         """The weights: the grid's places as keys, the target's values as values."""
@@ -115,7 +127,8 @@ def grid_network(target: Target, plan: CellsPlan, values: Array) -> Network:
     head = selection_head(keys, inputs, values.reshape(-1, n, k), 2 * c, -c, plan.dtype)
     claims = Claims(MaxAffine.name, c, np.tile(positions, (n, 1)), _roles(places, plan) * n)
     layers = (encode_inputs(target, 1 / steps, -origin / steps), Attention((replace(head, claims=claims),)))
-    return Network(layers, target.domain.shape[-1], n, construction=MaxAffine.name)
+    network = Network(layers, target.domain.shape[-1], n, construction=MaxAffine.name)
+    return padded(network) if plan.layout == "literal" else network
 
 
 def selection_cost(target: Target, cells: int) -> Cost:

@@ -102,7 +102,8 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
         if plan.layout == "memory":
             return Cost.of(n * heads, 4 * n * heads + heads * (6 + k) + 2 * rows * (d + 1))
         per_head = (d + n) * (2 * (d + 2) + 1) + k
-        return Cost.of(n * heads, heads * per_head + (d + n) * (n + d * (1 if _shared(w) else n)))
+        encode = (d + n) * (n + d * (1 if _shared(w) else n))
+        return Cost.of(n * heads, heads * per_head + encode, heads * n * n * (d + 3))
 
     def build(self, target: Target, plan: HeadsPlan) -> Network:
         """The weights, in either layout."""

@@ -85,7 +85,8 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
         if plan.layout == "memory":
             return Cost.of(p, 4 * p + 2 * rows * (d + 1) + 6 + k)
         width = 2 * d + 2 + k
-        return Cost.of(p, p * (width + 2 * n) + n * d * width + 2 * width * (d + 1) + width * k + k * k)
+        weights = p * (width + 2 * n) + n * d * width + 2 * width * (d + 1) + width * k + k * k
+        return Cost.of(p, weights, p * p * (d + 1 + k))
 
     def build(self, target: Target, plan: AnchorPlan) -> Network:
         """The weights, in either layout."""

@@ -279,7 +279,7 @@ def test_wrong_calls_are_refused(name):
 
 
 WRONG_REQUESTS = {
-    "a norm": ({"norm": 2}, af.RefusalError, "`norm` must be 'sup' for cross_attention. Got 2. Leave it out"),
+    "a norm": ({"norm": 0.5}, af.RefusalError, "norm"),
     "no cells": ({"grid": 0}, af.RefusalError, "`grid` must be a number of cells, at least 1, or 2 of them.*Got 0"),
     "too few numbers": ({"grid": (3,)}, af.RefusalError, r"or 2 of them, one an axis\. Got \(3,\)"),
     "half a cell": ({"grid": 2.5}, af.RefusalError, "`grid` must be a whole number"),
@@ -301,3 +301,21 @@ def test_wrong_requests_are_refused(name):
     options, error, message = WRONG_REQUESTS[name]
     with pytest.raises(error, match=message):
         net(**options)
+
+
+def step_and_line(x, y):
+    return (x[..., 0] > 0.3) + y[..., 0]
+
+
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_averages_over_cells_report_their_mean_error(exponent):
+    """A target with a jump: the reported L_p norm agrees with a sum over a fine grid, and falls with the cells."""
+    box, s = af.Box(0, 1, shape=(1,)), (np.arange(600) + 0.5) / 600
+    errors = []
+    for grid in (4, 8):
+        net = af.constructions.cross_attention(step_and_line, box, box, grid=grid, norm=exponent)
+        assert (net.certificate.status, net.certificate.norm) == ("sampled", f"L{exponent}")
+        gap = np.abs(net(s[:, None, None], s[None, :, None]) - step_and_line(s[:, None, None], s[None, :, None]))
+        errors.append(net.certificate.estimate.error)
+        assert errors[-1] == pytest.approx(np.mean(gap**exponent) ** (1 / exponent), rel=0.02)
+    assert errors[1] < 0.9 * errors[0]
