@@ -101,8 +101,9 @@ def draw(table: dict[str, list[tuple[int, int, float, float]]]) -> None:
         axes.tick_params(which="minor", bottom=False)
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.legend(fontsize=7, frameon=False)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_formatter(NullFormatter())
+        axes.legend(fontsize=7, frameon=False, loc="lower left")
     for axes in panels[-1]:
         axes.set_xlabel("cells or grid points an axis")
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
