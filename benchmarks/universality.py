@@ -103,7 +103,8 @@ def draw(table: dict[str, list[tuple[int, int, float, float]]]) -> None:
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_minor_formatter(NullFormatter())
-        axes.legend(fontsize=7, frameon=False, loc="lower left")
+        apart = rows[-1][3] > 20 * rows[-1][2]  # then there is room between the lines
+        axes.legend(fontsize=7, frameon=False, loc="center left" if apart else "lower left")
     for axes in panels[-1]:
         axes.set_xlabel("cells or grid points an axis")
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
