@@ -154,7 +154,7 @@ def _output_rounding(values: Array, machine: Machine) -> float:
     count, largest = len(values), float(np.abs(values).max())
     half = machine.roundoff > machine.accumulation
     relative = add_up(gamma(count + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
-    return add_up(product_up(add_up(relative, 2.0**-42), largest), product_up(count, machine.underflow, largest))
+    return add_up(product_up(add_up(relative, 2.0**-42), largest), product_up(count, machine.underflow, largest + 1.0))
 
 
 def _search(scores: Scores, target: Target, domain: Box, outputs: slice) -> _Found:
