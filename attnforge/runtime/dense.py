@@ -58,7 +58,8 @@ class HeadGroup(nn.Module):
             mixed = (weights.unsqueeze(-2) @ values).squeeze(-2).to(self.output.dtype).unsqueeze(0)
         else:
             mixed = _attend(*self._project(state, context))
-        written = (mixed @ self.output).sum(dim=1)  # mixed: (batch or 1, heads, query, v)
+        joined = mixed.transpose(1, 2).flatten(2)  # (batch or 1, heads, query, v): all heads' values side by side
+        written = joined @ self.output.flatten(0, 1)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
         written = written.reshape(state.shape[0], rows, self.output.shape[-1])
         if self.query_rows is None:

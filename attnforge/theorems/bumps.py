@@ -123,7 +123,7 @@ def first_layer_cost(target: Target, plan: BumpPlan) -> Cost:
     rows = n if plan.collapse == "uniform" else 1
     collapse = (n * (inputs // n) + 4 * inputs + n) * (inputs + 1)
     parameters = collapse + heads * (5 * (inputs + 1) + 6 + features)
-    running = 8 * BATCH * rows * heads * (features + 12)  # each head's output is written to every feature at once
+    running = 8 * BATCH * rows * (12 * heads + features)
     return Cost(3 * heads, parameters, Cost.of(0, parameters).bytes + running)
 
 
