@@ -254,8 +254,8 @@ def max_affine(
             ``af.anchors.Adaptive(count)``.
         norm: ``"sup"``; or a number p >= 1: cell averages for Lebesgue-integrable f, discontinuous or unbounded. Then
             the certificate's ``estimate`` is the L_p error by quadrature, :mod:`attnforge.theorems.cell_averages`.
-        sharpness: on grids ``"hard"``; ``"tuned"`` (the default), of order 2 for smooth f; or the number c = beta h^2.
-            Centres, adaptive cells and averages are ``"hard"``.
+        sharpness: on grids ``"hard"``; ``"tuned"`` (the default), of order 2 for smooth f; or the number beta of
+            scores beta (2 v . x - |v|^2). Centres, adaptive cells and averages are ``"hard"``.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         layout: of grids, ``"memory"`` (lean) or ``"literal"`` (self-attention over a padded sequence).
         dtype: what it runs in.
@@ -278,7 +278,7 @@ def max_affine(
         places = cells if isinstance(cells, Adaptive) else check_centres(cells, target.domain)
         return _finish(FreeCells(), target, FreeCellsPlan(places, dtype), dtype)
     counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
-    c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, dtype)
+    c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, target.domain, dtype)
     return _finish(MaxAffine(), target, CellsPlan(counts, c, ghosts, dtype, _layout(layout)), dtype)
 
 
@@ -310,8 +310,8 @@ def cross_attention(
         grid: cells along every axis of the joint box, or one number an axis: first those of X, then those of Y.
         norm: ``"sup"``; or p >= 1, for targets that are only in L_p: values are averages over the cells, and the
             certificate holds an estimate of the L_p error.
-        sharpness: ``"hard"``; ``"tuned"``, of order 2 for smooth f; or the number c = beta h^2. By default tuned; hard
-            for L_p.
+        sharpness: ``"hard"``; ``"tuned"``, of order 2 for smooth f; or the number beta of scores
+            beta (2 v . x - |v|^2), h the shortest step. By default tuned; hard for L_p.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         dtype: what it runs in.
 
@@ -333,7 +333,7 @@ def cross_attention(
     counts = _grid_counts(grid, target.domain.lower.size)
     if norm != "sup":
         return _pairs_in_mean(target, counts, _exponent(norm), sharpness, dtype)
-    c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, dtype)
+    c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, target.domain, dtype)
     return _finish(CrossAttention(), target, CellsPlan(counts, c, ghosts, dtype), dtype)
 
 

@@ -35,7 +35,7 @@ from attnforge.balls import machine, product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
-from attnforge.targets import Function, Target
+from attnforge.targets import Box, Function, Target
 from attnforge.targets.formula import Formula
 from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.gate import position_bonus
@@ -140,8 +140,11 @@ def selection_cost(target: Target, cells: int) -> Cost:
     return Cost.of(keys, keys * (width + 1 + k) + width * (width + 1) + encode + k * k)
 
 
-def cells_sharpness(asked: Sharpness, counts: tuple[int, ...], dtype: str) -> tuple[float, int]:
-    """Sharpness c and ghosts a side: hard has none; tuned as derived above; a number is c itself, with ghosts.
+def cells_sharpness(asked: Sharpness, counts: tuple[int, ...], domain: Box, dtype: str) -> tuple[float, int]:
+    """Sharpness c and ghosts a side: hard has none; tuned as derived above; a number is beta, c = beta h^2.
+
+    Axes share c, so that cells look alike along all of them; h is the shortest step, and on cubes beta is that of
+    scores beta (2 v . x - |v|^2).
 
     Ghosts reach as far as a Gaussian row's weight exceeds the squared step: exp(-c g^2) <= G^-2, and not beyond the
     midpoints they reflect.
@@ -152,10 +155,14 @@ def cells_sharpness(asked: Sharpness, counts: tuple[int, ...], dtype: str) -> tu
     if asked == "tuned":
         c = math.pi**2 / math.log(8 * math.pi * max(largest, FINE))
     elif isinstance(asked, str) or not (math.isfinite(asked) and asked > 0):
-        remedy = "Give 'hard', 'tuned' or the number c = beta h^2"
+        remedy = "Give 'hard', 'tuned' or the number beta of scores beta (2 v . x - |v|^2)"
         raise RefusalError("`sharpness` must be 'hard', 'tuned' or a positive number", repr(asked), remedy)
     else:
-        c = float(asked)
+        steps = (domain.upper.ravel() - domain.lower.ravel()) / np.array(counts)
+        c = float(asked) * float(steps.min()) ** 2
+        if not 0 < c < math.inf:
+            got = f"beta={asked:g} with a step of {steps.min():g}"
+            raise RefusalError("beta h^2 must be a positive number", got, "Choose another sharpness")
     ghosts = math.ceil(math.sqrt(2 * math.log(max(largest, 2)) / c)) + 1
     return c, min(ghosts, *counts)
 

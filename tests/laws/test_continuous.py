@@ -67,16 +67,13 @@ Build = Callable[[], Compiled]
 
 def on_functions(make: Callable[..., Compiled], key: str, most: int) -> Callable[[st.DrawFn, str], Build]:
     def case(draw: st.DrawFn, dtype: str) -> Build:
-        sharpness, cells = draw(st.sampled_from(["hard", "tuned", 3.0])), draw(st.integers(2, most))
-        if draw(st.booleans()):
-            target, box = draw(ridges(2, 1)), draw(boxes((2,)))
-            return lambda: make(
-                target.function, box, **{key: cells}, sharpness=sharpness, lipschitz=target.slope, dtype=dtype
-            )
-        target, box = draw(ridges(2, 2)), draw(boxes((2, 1)))
-        return lambda: make(
-            target.tokens, box, **{key: cells}, sharpness=sharpness, lipschitz=target.slope, dtype=dtype
-        )
+        sharpness, cells = draw(st.sampled_from(["hard", "tuned", "soft"])), draw(st.integers(2, most))
+        tokens = draw(st.booleans())
+        target, box = draw(ridges(2, 2 if tokens else 1)), draw(boxes((2, 1) if tokens else (2,)))
+        if sharpness == "soft":  # of a head over cells beta = 3 / h^2, of bumps simply 3
+            sharpness = 3.0 * (cells / float((box.upper - box.lower).max())) ** 2 if key == "cells" else 3.0
+        options = {key: cells, "sharpness": sharpness, "lipschitz": target.slope, "dtype": dtype}
+        return lambda: make(target.tokens if tokens else target.function, box, **options)
 
     return case
 

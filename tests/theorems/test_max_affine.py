@@ -50,6 +50,13 @@ def test_tuned_cells_are_of_order_two():
     assert rate(errors("tuned")) <= -1.9
 
 
+def test_a_number_is_the_sharpness_of_the_scores():
+    """With c = beta h^2 = 1 the errors are those of theory's c = 1: of order 2, about 3.5e-2 at 8 cells."""
+    found = errors(1.0 * 8**2, (8,)) + errors(1.0 * 16**2, (16,))
+    assert found[0] == pytest.approx(0.035, rel=0.1)
+    assert found[1] == pytest.approx(found[0] / 4, rel=0.1)
+
+
 def test_clipped_ghosts_would_lose_the_order():
     """Without reflection the tuned head is of order one at the edges: the ghosts matter."""
     net = BUILD(wave, SQUARE, cells=16, lipschitz=SLOPE)
@@ -95,6 +102,8 @@ def test_measured_stays_below_certified(data):
     upper = lower + np.array(data.draw(st.lists(st.floats(0.1, 10), min_size=d, max_size=d)))
     cells = data.draw(st.lists(st.integers(1, 9), min_size=d, max_size=d))
     sharpness = data.draw(st.sampled_from(["hard", "tuned", 0.5, 2.0, 10.0]))
+    if not isinstance(sharpness, str):
+        sharpness = sharpness / float(((upper - lower) / np.array(cells)).min()) ** 2  # beta, from c = beta h^2
     dtype = data.draw(st.sampled_from(["float64", "float32"]))
 
     def ridge(x: np.ndarray) -> np.ndarray:
