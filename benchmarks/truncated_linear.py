@@ -90,7 +90,14 @@ def paper_setting() -> list[str]:
 def dtypes() -> list[str]:
     """Low precision: measured against certified."""
     rows = []
-    for dtype, p in (("float64", 256), ("float32", 256), ("float16", 32), ("bfloat16", 8), ("bfloat16", 64)):
+    for dtype, p in (
+        ("float64", 256),
+        ("float32", 256),
+        ("float16", 32),
+        ("float16", 256),
+        ("bfloat16", 8),
+        ("bfloat16", 64),
+    ):
         for domain in (af.Box(-2, 2), af.Box(-10, 10)):
             net = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=p, dtype=dtype, domain=domain)
             found, bound = af.measure(net, points=50_000).sup, net.certificate.bound

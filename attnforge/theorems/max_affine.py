@@ -30,7 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Sharpness, hard
-from attnforge.anchors.cells import midpoints, product, reflected_values
+from attnforge.anchors.cells import reflected_values
+from attnforge.anchors.product_grid import ProductGrid
 from attnforge.balls import machine, product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.lemmas.cells import expected_distance
@@ -122,11 +123,13 @@ class MaxAffine(Construction[CellsPlan]):
 def grid_network(target: Target, plan: CellsPlan, values: Array) -> Network:
     """A head over the plan's cells and ghosts with the given values (N, n k), cells in the order of the grid."""
     n, inputs, k = shape_of(target)
-    places, positions, steps, origin = _grid(*_sides(target), plan)
-    c, keys = plan.sharpness, place_keys(places, plan.dtype)
+    grid = ProductGrid(*_sides(target), plan.counts, plan.ghosts)
+    c, keys = plan.sharpness, place_keys(grid.places, plan.dtype)
     head = selection_head(keys, inputs, values.reshape(-1, n, k), 2 * c, -c, plan.dtype)
-    claims = Claims(MaxAffine.name, c, np.tile(positions, (n, 1)), _roles(places, plan) * n)
-    layers = (encode_inputs(target, 1 / steps, -origin / steps), Attention((replace(head, claims=claims),)))
+    roles = tuple("cell" if inside else "ghost" for inside in grid.inside)
+    claims = Claims(MaxAffine.name, c, np.tile(grid.positions, (n, 1)), roles * n)
+    encode = encode_inputs(target, 1 / grid.steps, -grid.origin / grid.steps)
+    layers = (encode, Attention((replace(head, claims=claims),)))
     network = Network(layers, target.domain.shape[-1], n, construction=MaxAffine.name)
     return padded(network) if plan.layout == "literal" else network
 
@@ -245,20 +248,3 @@ def _slope(target: Target) -> float:
 
 def _sides(target: Target) -> tuple[Array, Array]:
     return target.domain.lower.ravel(), target.domain.upper.ravel()
-
-
-def _grid(lower: Array, upper: Array, plan: CellsPlan) -> tuple[Array, Array, Array, Array]:
-    """Places kappa (N, D) counted from a middle cell, positions, steps, and the position of place 0."""
-    axes = [midpoints(a, b, n, plan.ghosts) for a, b, n in zip(lower, upper, plan.counts, strict=True)]
-    steps = np.array([step for _, step in axes])
-    middles = [count // 2 for count in plan.counts]
-    numbers = product([np.arange(-plan.ghosts, n + plan.ghosts, dtype=np.float64) for n in plan.counts])
-    origin = lower + steps * (np.array(middles) + 0.5)
-    return numbers - np.array(middles), product([positions for positions, _ in axes]), steps, origin
-
-
-def _roles(places: Array, plan: CellsPlan) -> tuple[str, ...]:
-    middles = np.array([count // 2 for count in plan.counts])
-    numbers = places + middles
-    ghost = np.any((numbers < 0) | (numbers >= np.array(plan.counts)), axis=1)
-    return tuple("ghost" if flag else "cell" for flag in ghost)
