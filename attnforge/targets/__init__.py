@@ -7,6 +7,7 @@ from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
+from attnforge.targets.table import Grid, Table, as_table
 from attnforge.targets.target import Target, TruncatedForm
 from attnforge.targets.truncated_linear import TruncatedLinear
 
@@ -16,13 +17,16 @@ __all__ = [
     "Box",
     "Formula",
     "Function",
+    "Grid",
     "JointFunction",
     "Lipschitz",
     "ReluNetwork",
+    "Table",
     "Target",
     "TruncatedForm",
     "TruncatedLinear",
     "as_box",
     "as_lipschitz",
+    "as_table",
     "target_from_data",
 ]

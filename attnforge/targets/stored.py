@@ -10,15 +10,17 @@ from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
+from attnforge.targets.table import Table
 from attnforge.targets.target import AnyArray, Target
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-KINDS: dict[str, type[Formula | TruncatedLinear | ReluNetwork | Function | JointFunction]] = {
+KINDS: dict[str, type[Formula | TruncatedLinear | ReluNetwork | Function | JointFunction | Table]] = {
     "callable": Function,
     "joint_callable": JointFunction,
     "formula": Formula,
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,
+    "table": Table,
 }
 
 
