@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb, ctx
+from flint import arb, arb_series, ctx
 
 from attnforge.balls.real import precision as working_precision
 from attnforge.errors import TargetError
@@ -82,6 +82,26 @@ def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
 
     result = fold(node, visit)
     return UNDEFINED if is_undefined(result) else result
+
+
+def taylor(node: Node, values: Mapping[str, arb_series]) -> arb_series:
+    """The expression as a power series, its variables being power series with balls as coefficients.
+
+    Raises NotSmoothError where it has none. The number of terms is ``flint.ctx.cap``, which is global.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> taylor(parse("x^2 + abs(x)"), {"x": arb_series([-1, 1])})
+    2.00000000000000 + (-3.00000000000000)*x + 1.00000000000000*x^2 + O(x^10)
+    """
+
+    def visit(each: Node, arguments: Sequence[arb_series]) -> arb_series:
+        if isinstance(each, Constant):
+            return arb_series([arb(each.value)])
+        if isinstance(each, Variable):
+            return _lookup(values, each.name)
+        return function_of(each).series(*arguments)
+
+    return fold(node, visit)
 
 
 def _dtype(arrays: Mapping[str, Array]) -> np.dtype[Any]:

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
+from flint import arb, arb_series
 from scipy import special
 
 from attnforge.errors import TargetError
-from attnforge.targets.expression import intervals
+from attnforge.targets.expression import intervals, series
 from attnforge.targets.expression.intervals import Interval, increasing
 from attnforge.targets.expression.simplify import ONE, TWO, ZERO, minus, of, over, plus, raised, squared, times
 from attnforge.targets.expression.tree import Apply, Constant, Node
@@ -39,6 +39,7 @@ class Function:
         arity: how many arguments it takes; for variadic functions, at least.
         array: evaluates NumPy arrays of one floating dtype and keeps it (with no arguments: a longdouble number).
         interval: evaluates intervals, rigorously.
+        series: evaluates power series whose coefficients are balls; raises NotSmoothError where it has none.
         derivative: (arguments, their derivatives) -> the derivative of the application.
         variadic: whether more than ``arity`` arguments are allowed.
         operator: whether it is written as a sign and not by name.
@@ -49,6 +50,7 @@ class Function:
     arity: int
     array: Callable[..., Array]
     interval: Callable[..., Interval]
+    series: Callable[..., arb_series]
     derivative: Rule
     variadic: bool = False
     operator: bool = False
@@ -180,7 +182,8 @@ def _jump(u: Node) -> Node:
 
 
 def _constant(array: np.longdouble, value: Callable[[], arb]) -> Function:
-    return Function(0, lambda: np.asarray(array), lambda: intervals.from_ball(value()), lambda u, du: ZERO)
+    point = lambda: intervals.from_ball(value())  # noqa: E731
+    return Function(0, lambda: np.asarray(array), point, lambda: arb_series([value()]), lambda u, du: ZERO)
 
 
 def _arcsine_slope(u: Node) -> Node:
@@ -194,56 +197,81 @@ def _bell(u: Node) -> Node:
 _HALF_PI = arb.pi() / 2
 
 FUNCTIONS: dict[str, Function] = {
-    "+": Function(2, _add, intervals.add, lambda u, du: plus(*du), variadic=True, operator=True, sympy="Add"),
-    "*": Function(2, _multiply, intervals.multiply, _product_rule, variadic=True, operator=True, sympy="Mul"),
-    "-": Function(1, np.negative, intervals.negative, lambda u, du: minus(du[0]), operator=True),
-    "/": Function(2, np.divide, intervals.divide, _quotient_rule, operator=True),
-    "^": Function(2, np.power, intervals.power, _power_rule, operator=True, sympy="Pow"),
+    "+": Function(
+        2, _add, intervals.add, series.add, lambda u, du: plus(*du), variadic=True, operator=True, sympy="Add"
+    ),
+    "*": Function(
+        2, _multiply, intervals.multiply, series.multiply, _product_rule, variadic=True, operator=True, sympy="Mul"
+    ),
+    "-": Function(1, np.negative, intervals.negative, series.negative, lambda u, du: minus(du[0]), operator=True),
+    "/": Function(2, np.divide, intervals.divide, series.divide, _quotient_rule, operator=True),
+    "^": Function(2, np.power, intervals.power, series.power, _power_rule, operator=True, sympy="Pow"),
     "pi": _constant(4 * np.arctan(np.longdouble(1)), arb.pi),
     "e": _constant(np.exp(np.longdouble(1)), arb.const_e),
-    "abs": Function(1, np.abs, intervals.absolute, _chain(lambda u: of("sign", u)), sympy="Abs"),
-    "min": Function(2, _smallest, intervals.smallest, _smallest_rule, variadic=True, sympy="Min"),
-    "max": Function(2, _largest, intervals.largest, _largest_rule, variadic=True, sympy="Max"),
-    "relu": Function(1, _relu, intervals.relu, _chain(lambda u: of("step", u))),
-    "clamp": Function(3, _clamp, intervals.clamp, _clamp_rule),
-    "sign": Function(1, np.sign, intervals.sign, _chain(_jump), sympy="sign"),
-    "step": Function(1, _step, intervals.step, _chain(_jump)),
-    "sqrt": Function(1, np.sqrt, increasing(arb.sqrt, arb(0)), _chain(lambda u: over(ONE, times(TWO, of("sqrt", u))))),
-    "exp": Function(1, np.exp, increasing(arb.exp, arb(0)), _chain(lambda u: of("exp", u)), sympy="exp"),
-    "log": Function(1, np.log, increasing(arb.log), _chain(lambda u: over(ONE, u)), sympy="log"),
-    "sin": Function(1, np.sin, intervals.sine, _chain(lambda u: of("cos", u)), sympy="sin"),
-    "cos": Function(1, np.cos, intervals.cosine, _chain(lambda u: minus(of("sin", u))), sympy="cos"),
-    "tan": Function(1, np.tan, intervals.tangent, _chain(lambda u: over(ONE, squared(of("cos", u)))), sympy="tan"),
-    "sinh": Function(1, np.sinh, increasing(arb.sinh), _chain(lambda u: of("cosh", u)), sympy="sinh"),
-    "cosh": Function(1, np.cosh, intervals.cosh, _chain(lambda u: of("sinh", u)), sympy="cosh"),
+    "abs": Function(1, np.abs, intervals.absolute, series.absolute, _chain(lambda u: of("sign", u)), sympy="Abs"),
+    "min": Function(2, _smallest, intervals.smallest, series.smallest, _smallest_rule, variadic=True, sympy="Min"),
+    "max": Function(2, _largest, intervals.largest, series.largest, _largest_rule, variadic=True, sympy="Max"),
+    "relu": Function(1, _relu, intervals.relu, series.relu, _chain(lambda u: of("step", u))),
+    "clamp": Function(3, _clamp, intervals.clamp, series.clamp, _clamp_rule),
+    "sign": Function(1, np.sign, intervals.sign, series.sign, _chain(_jump), sympy="sign"),
+    "step": Function(1, _step, intervals.step, series.step, _chain(_jump)),
+    "sqrt": Function(
+        1,
+        np.sqrt,
+        increasing(arb.sqrt, arb(0)),
+        series.square_root,
+        _chain(lambda u: over(ONE, times(TWO, of("sqrt", u)))),
+    ),
+    "exp": Function(
+        1, np.exp, increasing(arb.exp, arb(0)), arb_series.exp, _chain(lambda u: of("exp", u)), sympy="exp"
+    ),
+    "log": Function(1, np.log, increasing(arb.log), series.logarithm, _chain(lambda u: over(ONE, u)), sympy="log"),
+    "sin": Function(1, np.sin, intervals.sine, arb_series.sin, _chain(lambda u: of("cos", u)), sympy="sin"),
+    "cos": Function(1, np.cos, intervals.cosine, arb_series.cos, _chain(lambda u: minus(of("sin", u))), sympy="cos"),
+    "tan": Function(
+        1, np.tan, intervals.tangent, arb_series.tan, _chain(lambda u: over(ONE, squared(of("cos", u)))), sympy="tan"
+    ),
+    "sinh": Function(1, np.sinh, increasing(arb.sinh), series.sinh, _chain(lambda u: of("cosh", u)), sympy="sinh"),
+    "cosh": Function(1, np.cosh, intervals.cosh, series.cosh, _chain(lambda u: of("sinh", u)), sympy="cosh"),
     "tanh": Function(
         1,
         np.tanh,
         increasing(arb.tanh, arb(-1), arb(1)),
+        series.tanh,
         _chain(lambda u: over(ONE, squared(of("cosh", u)))),
         sympy="tanh",
     ),
-    "asin": Function(1, np.arcsin, increasing(arb.asin), _chain(_arcsine_slope), aliases=("arcsin",), sympy="asin"),
+    "asin": Function(
+        1, np.arcsin, increasing(arb.asin), arb_series.asin, _chain(_arcsine_slope), aliases=("arcsin",), sympy="asin"
+    ),
     "acos": Function(
-        1, np.arccos, intervals.arccos, _chain(lambda u: minus(_arcsine_slope(u))), aliases=("arccos",), sympy="acos"
+        1,
+        np.arccos,
+        intervals.arccos,
+        arb_series.acos,
+        _chain(lambda u: minus(_arcsine_slope(u))),
+        aliases=("arccos",),
+        sympy="acos",
     ),
     "atan": Function(
         1,
         np.arctan,
         increasing(arb.atan, -_HALF_PI, _HALF_PI),
+        arb_series.atan,
         _chain(lambda u: over(ONE, plus(ONE, squared(u)))),
         aliases=("arctan",),
         sympy="atan",
     ),
-    "erf": Function(1, _erf, increasing(arb.erf, arb(-1), arb(1)), _chain(_bell), sympy="erf"),
+    "erf": Function(1, _erf, increasing(arb.erf, arb(-1), arb(1)), arb_series.erf, _chain(_bell), sympy="erf"),
     "sigmoid": Function(
         1,
         special.expit,
         increasing(intervals.sigmoid_point, arb(0), arb(1)),
+        series.sigmoid,
         _chain(lambda u: over(ONE, plus(TWO, times(TWO, of("cosh", u))))),
     ),
     "softplus": Function(
-        1, _softplus, increasing(intervals.softplus_point, arb(0)), _chain(lambda u: of("sigmoid", u))
+        1, _softplus, increasing(intervals.softplus_point, arb(0)), series.softplus, _chain(lambda u: of("sigmoid", u))
     ),
 }
 

@@ -1,0 +1,96 @@
+"""The supremum of |heads - formula| on an interval: proved, tight, and never below what is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnforge as af
+from attnforge.balls import machine, precision
+from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
+from attnforge.certification.enclosure.fitted import bound_fitted
+from attnforge.certification.enclosure.one_input import BITS, supremum
+from attnforge.network import Attention
+from attnforge.targets.expression import parse
+
+CASES = [
+    ("sin(8*x)", (-1, 1), 1e-8),
+    ("1/(1 + 25*x^2)", (-1, 1), 1e-8),
+    ("exp(x)", (-1, 1), 1e-8),
+    ("log(x)", (0.1, 2), 1e-8),
+    ("sin(8*x) + abs(x)", (-1, 1), 1e-6),
+    ("abs(x - 1/3)", (0, 1), 1e-5),
+    ("tanh(1000*(x - 0.3))", (-1, 1), 1e-6),
+    ("sqrt(x)", (0, 1), 1e-6),
+    ("max(sin(5*x), cos(5*x))", (-1, 1), 1e-4),
+    ("x^3 - x", (-2, 2), 1e-9),
+]
+
+
+@pytest.mark.parametrize(("text", "interval", "tol"), CASES)
+def test_proved_within_a_quarter_of_the_measured_error(text, interval, tol):
+    net = af.compile(text, {"x": interval}, tol=tol, construction="tensor_grid")
+    found = af.measure(net, points=20_000, seed=5).sup
+    assert net.certificate.status == "proved"
+    assert found <= net.certificate.bound <= 1.25 * found + 2 * net.certificate.parts["rounding"]
+    assert net.certificate.bound <= tol
+
+
+@pytest.mark.parametrize(("text", "interval", "tol"), [("sin(8*x)", (-1, 1), 1e-12), ("exp(x)", (-1, 1), 1e-12)])
+def test_near_rounding_the_error_in_exact_arithmetic_is_still_tight(text, interval, tol):
+    net = af.compile(text, {"x": interval}, tol=tol)
+    assert net.certificate.parts["fit"] <= 1.25 * af.measure(net, points=20_000).sup
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_other_dtypes_with_their_rounding(dtype):
+    net = af.constructions.tensor_grid("sin(3*x)", {"x": (-1, 1)}, anchors=9, dtype=dtype)
+    assert af.measure(net, points=20_000).sup <= net.certificate.bound
+
+
+@given(st.integers(0, 10**6), st.integers(2, 9), st.floats(0.05, 4))
+@settings(max_examples=25, deadline=None)
+def test_random_heads_are_never_above_their_bound(seed, count, c):
+    """Any keys, any values: the certificate is about the numbers, not about how they came to be."""
+    base = af.constructions.tensor_grid("sin(3*x)", {"x": (-1, 1)}, anchors=4)
+    rng = np.random.default_rng(seed)
+    head = base.network.heads[0]
+    keys, values = rng.normal(size=(count, head.query.shape[1])) * c, rng.normal(size=(count, 1))
+    changed = replace(head, memory_keys=keys, memory_values=values, claims=None)
+    network = replace(base.network, layers=(base.network.layers[0], Attention((changed,))))
+    parts = bound_fitted(network, base.target, base.domain, machine("float64"))
+    x = rng.uniform(-1, 1, size=(4000, 1, 1))
+    error = np.abs(network(x)[:, 0, 0] - np.sin(3 * x[:, 0, 0])).max()
+    assert error <= sum(parts.values()) <= 1.2 * error + 1e-9
+
+
+@pytest.mark.parametrize("where", [0, 5, 12])
+def test_a_value_changed_by_more_than_the_slack_is_seen(where):
+    net = af.compile("sin(8*x)", {"x": (-1, 1)}, tol=1e-8)
+    head = net.network.heads[0]
+    values = head.memory_values.copy()
+    values[where] += 1e-3
+    layers = (net.network.layers[0], Attention((replace(head, memory_values=values),)))
+    found = af.certify(replace(net.network, layers=layers), net.target)
+    assert found.bound > net.certificate.bound
+
+
+def test_cells_cover_the_interval():
+    net = af.compile("abs(x)*x", {"x": (-1, 2)}, tol=1e-5, construction="tensor_grid")
+    encode, heads = read_heads(net.network)
+    with precision(BITS):
+        exact = tuple(affine_head(encode, head, 1) for head in heads)
+    cells = sorted(supremum(exact, parse("abs(x)*x"), "x", -1.0, 2.0).cells, key=lambda cell: cell.lower)
+    assert (cells[0].lower, cells[-1].upper) == (-1.0, 2.0)
+    assert all(left.upper == right.lower for left, right in pairwise(cells))
+
+
+def test_where_the_formula_is_not_bounded_nothing_is_proved():
+    net = af.compile("1/x", {"x": (0.1, 1)}, tol=1e-3)
+    with pytest.raises(af.AttnforgeError):
+        af.certify(net.network, "1/x", {"x": (0, 1)})
