@@ -1,0 +1,84 @@
+r"""Values fitted instead of sampled: the head's output as close to f as its span allows.
+
+The outputs of a head with given keys form the linear space $\{W v\}$, W the softmax weights. Sampled values
+$v_k = f(c_k)$ use little of it; least squares $\min_v |W v - f|$ over many points is spectrally accurate for smooth f
+until saturation (approximate approximations, Maz'ya and Schmidt). W is ill-conditioned, since ghosts hardly act on the
+domain: singular values below ``cut`` times the largest are dropped, which keeps the values tame. Coarse
+cuts are preferred.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors.axis import Axis
+
+Array = npt.NDArray[np.float64]
+
+FINEST_CUT = 4e-16  # below the rounding of the weights, singular values are noise
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Points where fits are made and points where they are checked, and what is wanted there.
+
+    ``basis`` (S, M) and ``check_basis`` map the values of f at M nodes to its values at these points; ``columns``
+    (M, q) are the functions to be fitted, given at the nodes.
+    """
+
+    fit_at: Array
+    check_at: Array
+    basis: Array
+    check_basis: Array
+    columns: Array
+
+    def fits(self, axis: Axis, cuts: Array) -> list[Fit]:
+        """One least-squares fit a cut."""
+        u, s, vt = np.linalg.svd(axis.weights(self.fit_at), full_matrices=False)
+        wanted, wanted_at_check = self.basis @ self.columns, self.check_basis @ self.columns
+        weights, projected = axis.weights(self.check_at), u.T @ wanted
+        check, found = weights @ vt.T, []
+        for cut in cuts:
+            rank = int((s >= cut * s[0]).sum())
+            inner = projected[:rank] / s[:rank, None]
+            residual = float(np.abs(check[:, :rank] @ inner - wanted_at_check).max())
+            found.append(Fit(self, axis, residual, float(cut), float(s[0] / s[rank - 1])))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Fitted anchors: the largest ``residual`` at the check points, and how well posed it was.
+
+    ``condition`` is the ratio of the largest to the smallest singular value kept: a relative error of the samples grows
+    by at most that much in the values, and not at all in the output.
+    """
+
+    samples: Samples
+    axis: Axis
+    residual: float
+    cut: float
+    condition: float
+
+    def values(self, at_nodes: Array) -> Array:
+        """Values (p, ...) of the anchors from values (M, ...) of f at the nodes.
+
+        In two steps: rounding of the projection is then divided by the small singular values and multiplied by them
+        again in the output, whereas a matrix from nodes to anchors would carry rounding of the size of its entries.
+        """
+        u, s, vt = np.linalg.svd(self.axis.weights(self.samples.fit_at), full_matrices=False)
+        rank = int((s >= self.cut * s[0]).sum())
+        projected = np.tensordot(u[:, :rank].T @ self.samples.basis, at_nodes, axes=1)
+        return np.tensordot(vt[:rank].T / s[:rank], projected, axes=1)
+
+
+def cuts_between(coarsest: float, finest: float) -> Array:
+    """Cuts from coarse to fine, by factors of about 30.
+
+    >>> cuts_between(1e-3, 1e-6).tolist()
+    [0.001, 3.1622776601683795e-05, 1e-06]
+    """
+    return np.geomspace(coarsest, finest, 1 + max(1, round(np.log(coarsest / finest) / np.log(30))))

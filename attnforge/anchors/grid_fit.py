@@ -1,0 +1,284 @@
+r"""A function of several variables, fitted by one head over a product grid of anchors.
+
+On a product grid the softmax factorises, $w_{k_1 \dots k_r}(x) = \prod_a w^{(a)}_{k_a}(x_a)$, so a head is a tensor
+contracted with one softmax an axis. The fit follows:
+
+1. every axis is resolved along a few lines (:mod:`attnforge.anchors.resolve`), which finds its kinks;
+2. f is evaluated once on the product of the panels' nodes; where interpolation misses f at fresh points, the axis whose
+   coefficients have decayed least is refined;
+3. every axis gets the fewest anchors that reproduce f along it, and its fit, a matrix from nodes to anchors, is applied
+   along that axis. Memory stays that of the grid.
+
+With P_a the operator "fit, then evaluate" of axis a, $\prod P_a - 1 = \sum_a (\prod_{b<a} P_b)(P_a - 1)$: the errors of
+the axes add up, times the norms of the other operators, which are near 1. The tolerance is shared so that the grid is
+smallest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors.axis import Axis
+from attnforge.anchors.axis_search import AxisSearch
+from attnforge.anchors.cells import product
+from attnforge.anchors.edges import Edge
+from attnforge.anchors.fitting import FINEST_CUT, Fit
+from attnforge.anchors.fresh_points import fresh
+from attnforge.anchors.panels import Panels
+from attnforge.anchors.resolve import resolve
+from attnforge.errors import RefusalError, TargetError, ToleranceError
+
+Array = npt.NDArray[np.float64]
+Sampled = Callable[[Array], Array]
+
+LINES = 4  # lines along which an axis is resolved, besides the one through the middle
+COLUMNS = 64  # lines of the grid on which the anchors of an axis are chosen
+FRESH = 1000  # random points at which interpolation and fit are checked
+ROUNDS = 8
+PROXY = 0.05  # of the tolerance, for the interpolation that stands for f
+TAMEST = 1e3  # weights times absolute values never sum to more than so many times f where that can be avoided
+ACCURACIES = (1e-12, 1e-9, 1e-6, 1e-3)  # to which f is resolved where no tolerance is asked for: the first that goes
+MOST_SAMPLES, MOST_ANCHORS = 4_000_000, 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class GridFit:
+    """Axes and values (p_1, .., p_r, k) of a head; the largest error seen at fresh points; how well posed it was."""
+
+    axes: tuple[Axis, ...]
+    values: Array
+    error: float
+    condition: float
+    edges: tuple[tuple[Edge, ...], ...]
+
+    @property
+    def anchors(self) -> int:
+        """Anchors in all, ghosts counted."""
+        return math.prod(len(axis) for axis in self.axes)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether any axis has anchors of unequal gaps."""
+        return any(axis.scale == 1.0 and axis.linear == 1.0 for axis in self.axes)
+
+    def at(self, points: Array) -> Array:
+        """The head's output (N, k) at (N, r) points, by one softmax an axis."""
+        return contract([axis.weights(points[:, a]) for a, axis in enumerate(self.axes)], self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """f on the product of panels' nodes: values (M_1, .., M_r, k)."""
+
+    panels: tuple[Panels, ...]
+    edges: tuple[tuple[Edge, ...], ...]
+    values: Array
+
+    @classmethod
+    def sampled(cls, f: Sampled, panels: Sequence[Panels], edges: Sequence[tuple[Edge, ...]]) -> Grid:
+        """Evaluate f once at every node."""
+        nodes = [panel.nodes for panel in panels]
+        count = math.prod(len(axis) for axis in nodes)
+        if count > MOST_SAMPLES:
+            got = f"{' x '.join(str(len(axis)) for axis in nodes)} = {count:.2g} samples"
+            remedy = "Raise tol, or look for structure: a sum of terms of few variables, a function of one linear form"
+            raise RefusalError(f"A grid may need at most {MOST_SAMPLES:,} values of f", got, remedy)
+        points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, len(nodes))
+        return cls(tuple(panels), tuple(edges), f(points).reshape(*(len(axis) for axis in nodes), -1))
+
+    def at(self, points: Array) -> Array:
+        """The piecewise polynomial's values (N, k) at (N, r) points."""
+        return contract([panel.interpolation(points[:, a]) for a, panel in enumerate(self.panels)], self.values)
+
+    def lines(self, axis: int) -> Array:
+        """F along the axis: (M, q) for up to COLUMNS lines, the most varying and a spread of others."""
+        flat = np.moveaxis(self.values, axis, 0).reshape(self.values.shape[axis], -1)
+        if flat.shape[1] <= COLUMNS:
+            return flat
+        varying = np.argsort(np.ptp(flat, axis=0))[::-1][: COLUMNS // 2]
+        spread = np.linspace(0, flat.shape[1] - 1, COLUMNS // 2).astype(int)
+        return flat[:, np.unique(np.concatenate([varying, spread]))]
+
+    def decay(self, axis: int) -> float:
+        """The largest of the last two coefficients along the axis: how far it is from being resolved."""
+        flat = np.moveaxis(self.values, axis, 0).reshape(self.values.shape[axis], -1)
+        return max(float(np.abs(part[-2:]).max()) for part in self.panels[axis].coefficients(flat))
+
+    def refined(self, f: Sampled, axis: int) -> Grid:
+        """More nodes along one axis."""
+        panels = list(self.panels)
+        old = panels[axis]
+        panels[axis] = Panels(old.edges, tuple(degree + max(2, degree // 4) for degree in old.degrees))
+        return Grid.sampled(f, panels, self.edges)
+
+
+def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float = 2.0**-53) -> GridFit:
+    """The smallest product grid of fitted anchors found for f on the box, with error at most tol at fresh points.
+
+    Args:
+        f: maps (N, r) points of the box to (N, k) values.
+        lower, upper: (r,) ends of the box.
+        tol: largest error asked for.
+        roundoff: of the dtype that runs: rounding is about that times the sum of weights times absolute values, which
+            must therefore stay small against tol.
+    """
+    f = _finite(f)
+    points = _judging(lower, upper)
+    wanted = f(points)
+    size = float(np.abs(wanted).max())
+    if tol < 4 * roundoff * size:
+        got = f"tol={tol:g} for values up to {size:.3g}"
+        remedy = f"Ask for tol >= {1.05 * 4 * roundoff * size:.2g}"  # 1.05: two digits never round below what is needed
+        raise ToleranceError(f"A tolerance must exceed rounding, {roundoff:.1g} of the values", got, remedy)
+    grid = _resolved(f, lower, upper, tol, points, wanted)
+    tame = max(2 * size, min(TAMEST * size, tol / (16 * roundoff)))
+    share, finest, best = 0.7 * tol, FINEST_CUT, None
+    searches = _searches(grid, tol, finest)
+    for _ in range(ROUNDS):
+        try:
+            found = _assembled(grid, _shared_out(searches, share))
+        except RefusalError:
+            if best is None:
+                raise
+            return best
+        error = float(np.abs(found.at(points) - wanted).max())
+        wild = float(replace(found, values=np.abs(found.values)).at(points).max()) > tame
+        if error <= tol:
+            best = replace(found, error=error)
+            if not wild:
+                return best
+        if wild:
+            finest = max(3 * finest, 3 / found.condition)  # just coarser than what was used
+            searches = _searches(grid, tol, finest)
+        if error > tol:
+            share *= 0.5 * tol / error
+    if best is None:
+        raise RefusalError(f"The fit must reach tol={tol:.3g} at fresh points", f"{error:.3g}", "Raise tol")
+    return best
+
+
+def fit_counts(f: Sampled, lower: Array, upper: Array, counts: Sequence[int], roundoff: float = 2.0**-53) -> GridFit:
+    """The best fit found with the given numbers of anchors on the domain along the axes; ghosts come on top.
+
+    Cuts are no finer than the rounding of the dtype that runs: values that grow beyond it would be its noise.
+    """
+    f = _finite(f)
+    points = _judging(lower, upper)
+    wanted = f(points)
+    size = float(np.abs(wanted).max()) or 1.0
+    for accuracy in ACCURACIES:
+        try:
+            grid = _resolved(f, lower, upper, accuracy * size, points, wanted)
+            break
+        except RefusalError:
+            if accuracy == ACCURACIES[-1]:
+                raise
+    searches = _searches(grid, accuracy * size, FINEST_CUT * roundoff * 2.0**53)
+    found = _assembled(grid, [search.inside(count) for search, count in zip(searches, counts, strict=True)])
+    return replace(found, error=float(np.abs(found.at(points) - wanted).max()))
+
+
+def contract(matrices: Sequence[Array], values: Array) -> Array:
+    """Rows of one matrix an axis against the tensor (p_1, .., p_r, k): (N, k), in pieces that fit the memory."""
+    total, size = len(matrices[0]), max(1, int(np.prod(values.shape[1:])))
+    step = max(1, min(total, 2**24 // size))
+    return np.concatenate([_contracted([m[i : i + step] for m in matrices], values) for i in range(0, total, step)])
+
+
+def _contracted(matrices: Sequence[Array], values: Array) -> Array:
+    mixed = np.tensordot(matrices[0], values, axes=1)
+    for matrix in matrices[1:]:
+        mixed = np.matmul(matrix[:, None, :], mixed.reshape(len(matrix), matrix.shape[1], -1))[:, 0]
+    return mixed.reshape(len(mixed), values.shape[-1])
+
+
+def _resolved(f: Sampled, lower: Array, upper: Array, tol: float, points: Array, wanted: Array) -> Grid:
+    """F on a grid of nodes fine enough that interpolation is within PROXY of the tolerance."""
+    panels, edges = zip(*(_axis_panels(f, lower, upper, a, tol) for a in range(len(lower))), strict=True)
+    grid = Grid.sampled(f, panels, edges)
+    size = float(np.abs(grid.values).max())
+    for _ in range(4 * ROUNDS):
+        error = float(np.abs(grid.at(points) - wanted).max())
+        if error <= max(5 * PROXY * tol, 1e-14 * size) or len(lower) == 1:
+            return grid
+        grid = grid.refined(f, max(range(len(lower)), key=grid.decay))
+    requirement = f"Interpolation on a grid must reach {5 * PROXY * tol:.2g}"
+    raise RefusalError(requirement, f"{error:.2g}", "f is rough away from the axes: raise tol")
+
+
+def _axis_panels(f: Sampled, lower: Array, upper: Array, axis: int, tol: float) -> tuple[Panels, tuple[Edge, ...]]:
+    """Panels and kinks of one axis, along the line through the middle and LINES others."""
+    rng = np.random.default_rng(axis)
+    others = rng.uniform(lower, upper, size=(LINES if len(lower) > 1 else 0, len(lower)))
+    bases = np.vstack([(lower + upper) / 2, others])
+
+    def along_lines(x: Array) -> Array:
+        points = np.repeat(bases[None], len(x), axis=0)
+        points[:, :, axis] = x[:, None]
+        return f(points.reshape(-1, len(lower))).reshape(len(x), -1)
+
+    found = resolve(along_lines, float(lower[axis]), float(upper[axis]), PROXY * tol)
+    jumps = [edge for edge in found.edges if edge.order == 0 and edge.jump > 2 * tol]
+    if jumps:
+        got = f"a jump of {jumps[0].jump:.3g} at {jumps[0].at:.10g} along axis {axis}"
+        remedy = f"No tol below {jumps[0].jump / 2:.3g} can be reached; use max_affine with norm=1, or split the domain"
+        raise TargetError("A continuous network can only follow a continuous function", got, remedy)
+    if not found.resolved:
+        raise RefusalError(f"f must be resolved along axis {axis}", found.reason, "Raise tol")
+    return found.panels, found.edges
+
+
+def _judging(lower: Array, upper: Array) -> Array:
+    """Where a fit is judged: random points, half of them on faces, and the corners."""
+    corners = product([np.array(ends) for ends in zip(lower, upper, strict=True)])
+    return np.vstack([fresh(lower, upper, FRESH, 0), corners])
+
+
+def _finite(f: Sampled) -> Sampled:
+    """f, refusing points where it is not finite."""
+
+    def checked(points: Array) -> Array:
+        values = f(points)
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            where = ", ".join(f"{x:.6g}" for x in points[bad.argmax()])
+            raise TargetError("The function must be finite on its domain", f"NaN or infinity at ({where})", "Shrink it")
+        return values
+
+    return checked
+
+
+def _searches(grid: Grid, tol: float, finest: float) -> list[AxisSearch]:
+    axes = range(len(grid.panels))
+    most = int(MOST_ANCHORS ** (1 / len(axes))) * 4
+    return [AxisSearch(grid.panels[a], grid.edges[a], grid.lines(a), tol / len(axes), finest, most) for a in axes]
+
+
+def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:
+    """A fit an axis: first equal shares of the tolerance, then fewer anchors wherever the sum still allows it."""
+    fits = [search.smallest(tol / len(searches)) for search in searches]
+    while True:
+        spare = tol - sum(fit.residual for fit in fits)
+        options = []
+        for a, (search, fit) in enumerate(zip(searches, fits, strict=True)):
+            if not search.is_graded and len(fit.axis) > 1:
+                fewer = search.uniform(len(fit.axis) - 1, fit.residual + spare)
+                if fewer.residual - fit.residual <= spare:
+                    options.append((len(fewer.axis) / len(fit.axis), fewer.residual - fit.residual, a, fewer))
+        if not options:
+            return fits
+        _, _, a, fewer = min(options, key=lambda option: option[:3])
+        fits[a] = fewer
+
+
+def _assembled(grid: Grid, fits: Sequence[Fit]) -> GridFit:
+    """The fits' operators applied along the axes."""
+    values = grid.values
+    for a, fit in enumerate(fits):
+        values = np.moveaxis(fit.values(np.moveaxis(values, a, 0)), 0, a)
+    return GridFit(tuple(fit.axis for fit in fits), values, math.inf, max(fit.condition for fit in fits), grid.edges)

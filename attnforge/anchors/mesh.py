@@ -1,0 +1,75 @@
+r"""Graded anchors: gaps that follow what f needs locally, growing gently away from kinks.
+
+A panel of length L resolved by a polynomial of degree n needs gaps of about L/n. At an edge where the m-th derivative
+jumps by J, smoothing over a gap h errs by about $J h^m/6$, so $h = (6\,\mathrm{tol}/J)^{1/m}$. Both are wishes; the gap
+function is the largest one below all of them that grows at most at rate g,
+$$ H(x) = \min_i \big(h_i + g\,\mathrm{dist}(x, I_i)\big) , $$
+so the gaps grow geometrically (by a factor near 1 + g) away from an edge and the number of anchors,
+$\int dx/H$, grows with the logarithm of the tolerance: convergence is exponential where uniform anchors have order 1.
+Anchors are placed so that $\int dx/H$ between neighbours is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors.edges import Edge
+from attnforge.anchors.panels import Panels
+
+Array = npt.NDArray[np.float64]
+
+FINE = 64  # points an octave of the quadrature that counts anchors
+
+
+@dataclass(frozen=True, eq=False)
+class Spacing:
+    """Wished gaps (I,) on intervals from ``left`` to ``right`` (I,); an edge is an interval of length zero."""
+
+    left: Array
+    right: Array
+    gaps: Array
+
+    @classmethod
+    def wanted(cls, panels: Panels, edges: Sequence[Edge], tol: float) -> Spacing:
+        """What the panels and the edges ask for at this tolerance."""
+        lengths = np.diff(panels.edges)
+        at = np.array([edge.at for edge in edges])
+        at_edges = np.array([(6 * tol / edge.jump) ** (1 / edge.order) for edge in edges])
+        return cls(
+            np.concatenate([panels.edges[:-1], at]),
+            np.concatenate([panels.edges[1:], at]),
+            np.concatenate([lengths / np.array(panels.degrees), at_edges]),
+        )
+
+    @property
+    def finest(self) -> float:
+        """Where the smallest gap is wished: the place to count scores from."""
+        i = int(self.gaps.argmin())
+        return float((self.left[i] + self.right[i]) / 2)
+
+    def anchors(self, scale: float, growth: float, ghosts: int) -> Array:
+        """Positions from end to end with gaps ``scale`` times the wished ones, and ghosts that repeat the last gap."""
+        x = self._quadrature(scale, growth)
+        density = 1 / self._gap(x, scale, growth)
+        counted = np.concatenate([[0.0], np.cumsum(np.diff(x) * (density[1:] + density[:-1]) / 2)])
+        places = np.interp(np.linspace(0.0, counted[-1], max(2, int(np.ceil(counted[-1]))) + 1), counted, x)
+        beyond = np.arange(1, ghosts + 1)
+        before, after = places[1] - places[0], places[-1] - places[-2]
+        return np.concatenate([(places[0] - beyond * before)[::-1], places, places[-1] + beyond * after])
+
+    def _gap(self, x: Array, scale: float, growth: float) -> Array:
+        distance = np.maximum(np.maximum(self.left[:, None] - x, x - self.right[:, None]), 0.0)
+        return np.asarray((scale * self.gaps[:, None] + growth * distance).min(axis=0))
+
+    def _quadrature(self, scale: float, growth: float) -> Array:
+        """Points geometrically dense towards every end of a wish, so that 1/H is nearly linear between them."""
+        lower, upper = float(self.left.min()), float(self.right.max())
+        finest = scale * float(self.gaps.min())
+        octaves = max(1.0, float(np.log2((upper - lower) / finest)) + 1)
+        steps = np.concatenate([[0.0], np.geomspace(finest / 8, upper - lower, int(FINE * (octaves + 3)))])
+        ends = np.unique(np.concatenate([self.left, self.right]))
+        return np.unique(np.clip(np.concatenate([ends[:, None] + steps, ends[:, None] - steps]).ravel(), lower, upper))
