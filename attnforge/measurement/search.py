@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.measurement.effort import Effort, affordable
+from attnforge.measurement.near_anchors import near_anchors
 from attnforge.measurement.points import line_points, random_points, risky_places
 from attnforge.network import Network
 from attnforge.targets import Box, Target
@@ -18,9 +20,8 @@ Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
 CHUNK = 20_000  # points evaluated at a time
-CLIMBERS = 16
-ROUNDS = 24
-TRIES = 24
+HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
+DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,27 +46,44 @@ def search(
     points: int = 100_000,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
+    seconds: float | None = None,
 ) -> Measurement:
     """The largest |run(x) - target(x)| over random points, risky places and a climb from the worst of them.
 
-    The target is evaluated in extended precision, so that its own rounding does not count as error. ``progress`` is
-    told the fraction done.
+    The target is evaluated in extended precision, so that its own rounding does not count as error. Risky places are
+    the kinks of a truncated form and, for functions, the gaps between the anchors that heads claim. The root mean
+    square is one over the random points alone.
+
+    Args:
+        run: what is judged, at points of the domain.
+        target: what it is compared with.
+        network: whose heads' claims say where to look.
+        points: random ones; half as many more are drawn near anchors.
+        seed: of the random points.
+        progress: told the fraction done.
+        seconds: that evaluating the target may take, about; fewer points are looked at where it is slow, at least one.
+            None: no limit. ``Measurement.points`` says how many were looked at.
     """
     if points < 1:
         raise TargetError("`points` must be at least 1", str(points), "Ask for more points")
-    rng = np.random.default_rng(seed)
+    if seconds is not None and not seconds > 0:
+        raise TargetError("`seconds` must be positive", str(seconds), "Leave it out for no limit")
+    rng, told = np.random.default_rng(seed), progress or (lambda _: None)
     box, tokens = _shapes(target, network)
-    random = random_points(box, tokens, points, rng)
-    risky = line_points(target, box, tokens, max(points // (4 * (tokens or 1)), 2), _places(target, network, points))
-    errors = _errors(run, target, random, lambda done: progress and progress(0.6 * done))
+    effort = Effort(points) if seconds is None else affordable(Effort(points), target, box, tokens, seconds)
+    random = random_points(box, tokens, effort.points, rng)
+    near = np.empty((0, *box.shape)) if tokens else near_anchors(network, box, effort.points // 2, rng)
+    places = _places(target, network, effort.points)
+    line = line_points(target, box, tokens, max(effort.points // (4 * (tokens or 1)), 2), places)
+    risky = np.concatenate([line, near])
+    errors = _errors(run, target, random, lambda done: told(0.6 * done))
     sets = [(random, errors)]
     if len(risky):
-        sets.append((risky, _errors(run, target, risky, lambda done: progress and progress(0.6 + 0.3 * done))))
-    starts, worst = _worst(sets)
-    at, sup = _climb(run, target, box, starts, worst, rng)
-    if progress:
-        progress(1.0)
-    count = sum(e.size for _, e in sets) + CLIMBERS * ROUNDS * TRIES
+        sets.append((risky, _errors(run, target, risky, lambda done: told(0.6 + 0.3 * done))))
+    starts, worst = _worst(sets, effort.climbers)
+    at, sup = _climb(run, target, box, starts, worst, _steps(box, len(starts), effort, len(near) > 0, rng))
+    told(1.0)
+    count = sum(e.size for _, e in sets) + len(starts) * effort.rounds * effort.tries
     rms = float(np.sqrt(np.mean(np.square(errors))))
     return Measurement(sup, at, rms, count)
 
@@ -108,26 +126,44 @@ def _errors(
     return np.concatenate(parts)
 
 
-def _worst(sets: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+def _worst(sets: list[tuple[Array, Array]], count: int) -> tuple[Array, Array]:
     points, errors = np.concatenate([p for p, _ in sets]), np.concatenate([e for _, e in sets])
-    order = np.argsort(errors)[::-1][:CLIMBERS]
+    order = np.argsort(errors)[::-1][:count]
     return points[order], errors[order]
 
 
+def _steps(box: Box, climbers: int, effort: Effort, fine: bool, rng: np.random.Generator) -> Iterator[Array]:
+    """Steps (climbers, tries, ...) of each round: normal ones, smaller in every round.
+
+    With ``fine`` every second one has a random scale of its own along every input, down to the gaps of a graded row,
+    and leaves some of several inputs where they are.
+    """
+    shape, sides = (climbers, effort.tries, *box.shape), box.upper - box.lower
+    signs = [-1.0, 1.0] if sides.size == 1 else [-1.0, 0.0, 1.0]
+    for halvings in np.linspace(*HALVINGS, effort.rounds):
+        steps = rng.normal(size=shape) * (sides * 2.0**-halvings)
+        if fine:
+            scales = rng.choice(signs, size=shape) * 10.0 ** -rng.uniform(0.0, DECADES, size=shape)
+            steps[:, 1::2] = (sides * scales)[:, 1::2]
+        yield steps
+
+
 def _climb(
-    run: Callable[[Array], AnyArray], target: Target, box: Box, starts: Array, worst: Array, rng: np.random.Generator
+    run: Callable[[Array], AnyArray],
+    target: Target,
+    box: Box,
+    starts: Array,
+    worst: Array,
+    steps: Iterable[Array],
 ) -> tuple[Array, float]:
-    """Random steps of shrinking size around each start, keeping what is worse."""
-    size = (box.upper - box.lower) / 8
-    for _ in range(ROUNDS):
-        steps = rng.normal(size=(len(starts), TRIES, *starts.shape[1:])) * size
-        tries = np.clip(starts[:, None] + steps, box.lower, box.upper)
-        errors = _errors(run, target, tries.reshape(-1, *starts.shape[1:])).reshape(len(starts), TRIES)
+    """Take each round's steps (climbers, tries, ...) around each start, keeping what is worse."""
+    for step in steps:
+        tries = np.clip(starts[:, None] + step, box.lower, box.upper)
+        errors = _errors(run, target, tries.reshape(-1, *starts.shape[1:])).reshape(step.shape[:2])
         best = errors.argmax(axis=1)
         found = errors[np.arange(len(starts)), best]
         better = found > worst
         starts = np.where(better.reshape(-1, *(1,) * (starts.ndim - 1)), tries[np.arange(len(starts)), best], starts)
         worst = np.maximum(worst, found)
-        size = size / 2
     top = int(worst.argmax())
     return starts[top], float(worst[top])

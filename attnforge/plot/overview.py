@@ -42,14 +42,16 @@ def overview(compiled: Plottable) -> Any:
     """A figure of three panels along the line on which the linear form runs through its whole range.
 
     Above, the target, the network's output and the anchors it chooses among; in the middle, the error against the
-    proved bound; below, how much attention each key gets. Targets that are not one truncated linear function are drawn
-    by :func:`attnforge.plot.section`.
+    proved bound; below, how much attention each key gets. Targets that are not one truncated linear function, and
+    networks whose anchors are not placed along it, are drawn by :func:`attnforge.plot.section`.
     """
     from matplotlib.figure import Figure
 
     try:
         form = compiled.target.truncated_form()
     except TargetError:
+        return section(compiled)
+    if any(head.claims is not None and head.claims.positions.ndim > 1 for head in compiled.network.heads):
         return section(compiled)
     y, points = _line(compiled.target, form, compiled.network, SAMPLES)
     figure = Figure(figsize=(7.2, 7.6), layout="constrained")
@@ -138,7 +140,8 @@ def _attention(figure: Any, axes: Any, compiled: Plottable, form: TruncatedForm)
     layer = compiled.attention(points)[0]
     weights = np.concatenate([np.asarray(head)[:, 0, :] for head in layer], axis=1).T
     extent = (float(y[0]), float(y[-1]), -0.5, len(weights) - 0.5)
-    image = axes.imshow(weights, aspect="auto", origin="lower", extent=extent, cmap="viridis", vmin=0, vmax=1)
+    look = {"cmap": "viridis", "vmin": 0, "vmax": 1, "interpolation": "nearest"}  # keys do not blend
+    image = axes.imshow(weights, aspect="auto", origin="lower", extent=extent, **look)
     axes.set_ylabel("key" if len(layer) == 1 else f"key ({len(layer)} heads)")
     roles = [role for head in compiled.network.heads if head.claims for role in head.claims.roles]
     if len(weights) <= 4 and len(roles) == len(weights):

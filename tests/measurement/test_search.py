@@ -1,12 +1,16 @@
 """The search finds errors that random points miss, and never invents one."""
 
+import time
+
 import numpy as np
 import pytest
 
 import attnforge as af
+from attnforge.errors import TargetError
 from attnforge.measurement import search
 from attnforge.measurement.points import line_points, random_points, risky_places
-from attnforge.targets import Formula, TruncatedLinear
+from attnforge.network import Attention, Claims, Head, Network
+from attnforge.targets import Formula, Function, TruncatedLinear
 
 NET = af.constructions.gate([1.0, 2.0], 0.5, -1, 1, sharpness=1e6, domain=af.Box(-1, 1))
 
@@ -65,6 +69,76 @@ def test_a_run_that_is_not_a_number_is_not_a_small_error():
 
     found = search(broken, target, NET.network, points=300)
     assert not found.sup <= NET.certificate.bound
+
+
+def kinked():
+    return af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-6)
+
+
+def test_a_spike_between_anchors_around_a_kink_is_found():
+    net = kinked()
+    at = np.sort(net.network.heads[0].claims.positions[:, 0])
+    gaps = np.diff(at)
+    tight = int(gaps.argmin())
+    low, high = at[tight], at[tight + 1]
+    assert gaps.min() < 1e-4  # uniform points do not come here
+
+    def spiked(x):
+        return net.at_points(x) + 0.5 * ((x[..., 0] > low) & (x[..., 0] < high))
+
+    assert search(spiked, net.target, net.network, points=500).sup >= 0.49
+
+
+def test_the_climb_follows_a_ridge_as_thin_as_the_anchors_are_close():
+    positions, forms = np.array([[-1.0], [0.0], [1e-8], [1.0]]), np.array([[1.0, 0.0, 0.0]])
+    claims = Claims("test", 1.0, positions, ("anchor",) * 4, forms)
+    head = Head(np.zeros((2, 1)), np.eye(1), memory_keys=positions, memory_values=positions, claims=claims)
+    target = Formula("x + y", af.Box(-1, 1, shape=(2,)), ("x", "y"))
+
+    def ridged(x):  # errs along x = 0, most at y = 1: steps must be tiny in x and long in y
+        return target.values(x) + (2 + x[..., 1]) / (1 + np.abs(x[..., 0]) / 1e-7)
+
+    assert search(ridged, target, Network((Attention((head,)),), 2, 1), points=100).sup > 2.99
+
+
+def test_random_points_alone_make_the_root_mean_square():
+    net = kinked()
+    found = search(lambda x: net.target.values(x) + 0.25, net.target, net.network, points=100)
+    assert found.rms == pytest.approx(0.25)
+    near = search(
+        lambda x: net.target.values(x) + (np.abs(x[..., 0]) < 1e-4), net.target, net.network, points=1000, seed=1
+    )
+    assert (near.sup, near.rms) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-12))
+
+
+def test_points_near_anchors_are_counted():
+    net = kinked()
+    assert af.measure(net, points=1000).points == 1000 + 500 + 16 * 24 * 24
+    assert af.measure(NET, points=1000).points == 1000 + 250 + 16 * 24 * 24 + 5 * 7  # places and nudges
+
+
+def test_a_slow_target_is_looked_at_less():
+    calls = []
+
+    def slow(x):
+        calls.append(len(x))
+        time.sleep(0.001 * len(x))
+        return np.sin(x[:, 0])
+
+    target = Function(slow, af.Box(-1, 1, shape=(1,)))
+    net = kinked()
+    calls.clear()
+    found = search(lambda x: np.sin(x[..., 0]) + 1.0, target, net.network, points=4000, seconds=0.4)
+    assert found.sup == pytest.approx(1.0)
+    assert 50 < found.points <= 400
+    assert sum(calls) <= 400 + 10  # and what was timed
+    assert search(net.at_points, net.target, net.network, points=100, seconds=60.0).points == 100 + 50 + 16 * 24 * 24
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_no_time_at_all_is_refused(seconds):
+    with pytest.raises(TargetError, match="`seconds` must be positive"):
+        search(NET.at_points, NET.target, NET.network, seconds=seconds)
 
 
 def test_random_points_fill_the_box():

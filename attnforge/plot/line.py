@@ -1,0 +1,162 @@
+"""Along a line through the domain: value, anchors, the gaps between them, and error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.plot.anchors import Row, counted, single_row
+from attnforge.plot.sampling import Sample, Sectionable, finest
+from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, draw_error, figure_title, legend_above
+from attnforge.targets import Box, Target
+
+Array = npt.NDArray[np.float64]
+
+COUNTS = (65, 257, 1025)
+BETWEEN = 8  # samples to a gap between anchors, ends counted once
+MOST_GAPS = 400  # sampled so
+BEYOND = 0.25  # of the target's range: how far beyond it values of anchors are still drawn
+UNEVEN = 4.0  # times the smallest gap: from here on gaps have a panel of their own
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Points along a line of the box, by a number that grows from ``low`` to ``high``, and what that number is."""
+
+    box: Box
+    low: float
+    high: float
+    name: str
+    start: Array
+    end: Array
+
+    def at(self, along: Array) -> Array:
+        """Points (N, ...) at these numbers (N,), in the box."""
+        if self.box.lower.size == 1:
+            return np.clip(along.reshape(-1, *self.box.shape), self.box.lower, self.box.upper)
+        s = ((along - self.low) / (self.high - self.low)).reshape(-1, *(1,) * self.box.lower.ndim)
+        return np.clip((1 - s) * self.start + s * self.end, self.box.lower, self.box.upper)
+
+
+def line(compiled: Sectionable) -> Any:
+    """Panels one below the other along the line on which the network's only form runs through all its values.
+
+    That is the whole domain for one input; networks of several forms are drawn on the diagonal from the lower to the
+    upper corner. Above, the target and the network's output (the first of several); then the gaps between anchors,
+    where these differ; below, the largest error over the outputs.
+    """
+    from matplotlib.figure import Figure
+
+    row = single_row(compiled.network, compiled.target.domain)
+    path = _path(compiled.target, row)
+    along, sample = _sampled(compiled, path, row)
+    uneven = row is not None and has_uneven_gaps(row)
+    figure = Figure(figsize=(WIDTH, 6.6 if uneven else 5.4), layout="constrained")
+    panels = figure.subplots(2 + uneven, 1, sharex=True, height_ratios=(3, 1.1, 1.6) if uneven else (3, 1.6))
+    draw_values(panels[0], along, sample)
+    if row is not None:
+        draw_anchors(panels[0], row, sample.wanted[:, 0])
+    note = counted(compiled.network) if compiled.target.domain.lower.size > 1 else ""
+    figure_title(figure, compiled.construction, compiled.target.describe(), note)
+    legend_above(panels[0])
+    if uneven and row is not None:
+        draw_gaps(panels[1], row)
+    draw_error(panels[-1], along, sample.error, compiled.certificate)
+    panels[-1].set_xlabel(path.name, parse_math=False)
+    figure.align_ylabels(panels)
+    return figure
+
+
+def draw_values(axes: Any, along: Array, sample: Sample) -> None:
+    """Target and output."""
+    outputs = sample.wanted.shape[1]
+    axes.plot(along, sample.wanted[:, 0], color=GREY, lw=3.5, alpha=0.5, label="target")
+    axes.plot(along, sample.found[:, 0], color=BLUE, lw=1.3, label="attention output")
+    axes.set_ylabel("value" if outputs == 1 else f"value (first of {outputs})")
+
+
+def draw_anchors(axes: Any, row: Row, wanted: Array, *, values: bool = True) -> None:
+    """A tick below for every anchor; dots for the ``values`` they hold, unless these are far from the target's.
+
+    Fitted values need not resemble f: well beyond its range they would only flatten the curves.
+    """
+    count = len(row.positions)
+    label = f"{row.name} ({count})"
+    height = axes.get_xaxis_transform()
+    low, high = axes.get_ylim()
+    axes.set_ylim(low - 0.06 * (high - low), high)  # room for the ticks
+    axes.vlines(row.positions, 0.0, 0.045, transform=height, color=ORANGE, lw=0.9, alpha=_alpha(count), label=label)
+    if row.values is None or not count or not values:
+        return
+    middle, reach = (wanted.max() + wanted.min()) / 2, wanted.max() - wanted.min()
+    if np.all(np.abs(row.values - middle) <= (0.5 + BEYOND) * reach):
+        size = 14 if count <= 80 else 3
+        axes.scatter(row.positions, row.values, s=size, color=ORANGE, zorder=3, label="their values")
+
+
+def has_uneven_gaps(row: Row) -> bool:
+    """Whether the anchors are so unevenly spaced that the gaps are worth a panel."""
+    gaps = np.diff(row.positions)
+    return len(gaps) > 1 and bool(gaps.max() > UNEVEN * gaps.min())
+
+
+def draw_gaps(axes: Any, row: Row) -> None:
+    """The distance h between neighbouring anchors, between them, on a logarithmic axis."""
+    gaps = np.diff(row.positions)
+    axes.stairs(gaps, row.positions, baseline=None, color=GREEN, lw=1.2)
+    axes.set_yscale("log")
+    axes.set_ylim(gaps.min() / 3, gaps.max() * 3)
+    axes.set_ylabel("anchor gap")
+
+
+def _alpha(count: int) -> float:
+    """Ticks fade as they get many, so that a cluster is darker than a row."""
+    return float(np.clip(60 / max(count, 1), 0.25, 0.9))
+
+
+def _path(target: Target, row: Row | None) -> Path:
+    box = target.domain
+    if box.lower.size == 1:
+        name = (target.names or ("x",))[0]
+        return Path(box, float(box.lower.item()), float(box.upper.item()), name, box.lower, box.upper)
+    if row is None:
+        return Path(box, 0.0, 1.0, "position on the diagonal of the domain", box.lower, box.upper)
+    start, end = (np.where(sign * row.weights > 0, box.upper, box.lower) for sign in (-1, 1))
+    start, end = (np.where(row.weights == 0, box.middle, corner) for corner in (start, end))
+    low, high = (float(row.weights @ corner) + row.offset for corner in (start, end))
+    return Path(box, low, high, "linear form  " + form_text(row, target.names), start, end)
+
+
+def form_text(row: Row, names: tuple[str, ...] | None) -> str:
+    """The form in the names of the inputs, if it is short; else in general."""
+    if names is None or len(names) > 4:
+        return "w · x + t"
+    terms = [_term(w, name) for w, name in zip(row.weights.tolist(), names, strict=True) if w]
+    constant = [_term(row.offset, "")] if row.offset else []
+    return " ".join([*terms, *constant]).removeprefix("+ ")
+
+
+def _term(factor: float, name: str) -> str:
+    """A signed summand; a factor of one goes without saying."""
+    size = "" if name and abs(factor) == 1 else f"{abs(factor):.3g}"
+    return " ".join(part for part in ("−" if factor < 0 else "+", size, name) if part)
+
+
+def _sampled(compiled: Sectionable, path: Path, row: Row | None) -> tuple[Array, Sample]:
+    grids = [np.linspace(path.low, path.high, count) for count in COUNTS]
+    if row is not None and len(row.positions):
+        grids.append(np.union1d(grids[-1], np.clip(_between(row.positions), path.low, path.high)))
+    sample = finest(compiled, [path.at(grid) for grid in grids])
+    along = next(grid for grid in grids if len(grid) == len(sample.points))
+    return along, sample
+
+
+def _between(anchors: Array) -> Array:
+    """Places on anchors and between neighbours, in the smallest gaps where there are too many."""
+    gaps = np.diff(anchors)
+    starts = np.sort(np.argsort(gaps, kind="stable")[:MOST_GAPS])
+    parts = np.arange(BETWEEN + 1) / BETWEEN
+    return np.asarray((anchors[starts][:, None] + gaps[starts][:, None] * parts).ravel())

@@ -1,0 +1,90 @@
+"""Tables: their listed points, the network through them, and its error at them. In between, a table says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.plot.anchors import counted, single_row
+from attnforge.plot.line import draw_anchors
+from attnforge.plot.plane import draw_bar, draw_map, error_title, label_inputs, limits, map_note, mark_worst, mesh
+from attnforge.plot.sampling import Sample, Sectionable, compared
+from attnforge.plot.style import BLUE, GREY, WIDTH, draw_error, figure_title, largest_seen, legend_above, log_floor
+from attnforge.targets import Table
+
+Array = npt.NDArray[np.float64]
+
+MOST_POINTS = 5000  # drawn
+CURVE = 1025
+SIDE = 129
+
+
+def listing(compiled: Sectionable, table: Table) -> Any:
+    """One input: the points and the network's curve. Two: maps. More: the points one after the other."""
+    rows = _shown(len(table.points))
+    values = table.table_values[rows].reshape(len(rows), -1)
+    sample = compared(compiled, table.points[rows], values)
+    return _maps(compiled, sample) if table.points.shape[1] == 2 else _curve(compiled, sample)
+
+
+def _curve(compiled: Sectionable, sample: Sample) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, 5.4), layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.6))
+    target, box = compiled.target, compiled.target.domain
+    alone = box.lower.size == 1
+    at = sample.points[:, 0] if alone else np.arange(len(sample.points), dtype=np.float64)
+    size = 14 if len(at) <= 200 else 3
+    if alone:
+        x = np.linspace(box.lower.item(), box.upper.item(), CURVE)
+        output = np.asarray(compiled.at_points(x[:, None])).reshape(CURVE, -1)[:, 0]
+        top.plot(x, output, color=BLUE, lw=1.3, label="attention output")
+    else:
+        top.scatter(at, sample.found[:, 0], s=size * 3, marker="x", color=BLUE, lw=1, label="attention output")
+    top.scatter(at, sample.wanted[:, 0], s=size, color=GREY, zorder=3, label=f"listed points ({len(at):,} shown)")
+    row = single_row(compiled.network, box) if alone else None
+    if row is not None:
+        draw_anchors(top, row, sample.wanted[:, 0], values=False)
+    outputs = sample.wanted.shape[1]
+    top.set_ylabel("value" if outputs == 1 else f"value (first of {outputs})")
+    legend_above(top)
+    figure_title(figure, compiled.construction, target.describe(), "" if alone else counted(compiled.network))
+    draw_error(bottom, at, sample.error, compiled.certificate, points=True)
+    bottom.set_xlabel((target.names or ("x",))[0] if alone else "listed point", parse_math=False)
+    figure.align_ylabels([top, bottom])
+    return figure
+
+
+def _maps(compiled: Sectionable, sample: Sample) -> Any:
+    from matplotlib.figure import Figure
+
+    box, certificate = compiled.target.domain, compiled.certificate
+    figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    output = np.asarray(compiled.at_points(mesh(box, SIDE))).reshape(SIDE**2, -1)[:, 0]
+    ends, x, y = limits(sample.wanted[:, 0]), sample.points[:, 0], sample.points[:, 1]
+    size = 22 if len(x) <= 400 else 6
+    image = draw_map(left, box, output, ends, "viridis")
+    shown = {"cmap": "viridis", "vmin": ends[0], "vmax": ends[1], "edgecolors": "white", "linewidths": 0.4}
+    left.scatter(x, y, c=sample.wanted[:, 0], s=size, clip_on=False, **shown)
+    left.set_title(f"attention output; dots: listed points ({len(x):,} shown)", fontsize=9)
+    draw_bar(figure, image, left, "value")
+    seen = largest_seen(sample.error, certificate)
+    floor = log_floor(seen)
+    logs = np.log10(np.maximum(sample.error, floor))
+    low, high = float(np.log10(floor)), float(np.log10(max(seen, 10 * floor)))
+    dots = right.scatter(x, y, c=logs, s=size, cmap="YlOrBr", vmin=low, vmax=high, clip_on=False)
+    right.set_title(error_title(seen, certificate), fontsize=9)
+    mark_worst(right, sample.points, sample.error, certificate)
+    draw_bar(figure, dots, right, "log10 of the error at listed points", whole=True)
+    label_inputs((left, right), compiled.target.names)
+    figure_title(figure, compiled.construction, compiled.target.describe(), map_note(compiled))
+    return figure
+
+
+def _shown(count: int) -> npt.NDArray[np.intp]:
+    """Rows of a table that are drawn: all, or evenly many of them."""
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(np.intp))
