@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .compiler import compile as compile
     from .compiler import load as load
     from .compiler import measure as measure
+    from .compiler import polish as polish
     from .errors import AttnforgeError as AttnforgeError
     from .errors import CertificateError as CertificateError
     from .errors import DomainError as DomainError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
-    "attnforge.compiler": ("Compiled", "certify", "compile", "load", "measure"),
+    "attnforge.compiler": ("Compiled", "certify", "compile", "load", "measure", "polish"),
     "attnforge.errors": (
         "AttnforgeError",
         "CertificateError",

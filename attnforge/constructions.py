@@ -16,6 +16,7 @@ from attnforge.balls import machine
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
+from attnforge.compiler.fitted import additive, polynomial, ridge, sparse_grid, tensor_grid
 from attnforge.compiler.mean_error import certified_in_mean
 from attnforge.compiler.targets import as_target
 from attnforge.errors import RefusalError
@@ -40,12 +41,17 @@ from attnforge.theorems.truncated_linear import AnchorPlan, Layout, TruncatedLin
 from attnforge.theorems.two_layer import TwoLayer
 
 __all__ = [
+    "additive",
     "cross_attention",
     "gate",
     "max_affine",
     "multihead_truncated_linear",
+    "polynomial",
     "relu_network",
+    "ridge",
     "softmax_tail",
+    "sparse_grid",
+    "tensor_grid",
     "truncated_linear",
     "two_layer",
 ]

@@ -13,6 +13,7 @@ from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.certificate import Certificate, Status
 from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.cross import bound_cross
+from attnforge.certification.enclosure.fitted import bound_fitted, is_enclosed
 from attnforge.certification.max_affine import bound_max_affine
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.three_keys import bound_gate
@@ -39,6 +40,9 @@ def _truncated(bound: Callable[[Problem], dict[str, float]]) -> Method:
     return Method(lambda network, target, box, dtype: bound(_problem(network, target, box, dtype)))
 
 
+FITTED = ("tensor_grid", "ridge", "additive", "sparse_grid", "polynomial", "table")
+"""Constructions without a theorem's bound: proved by enclosure where there is one, else the largest error seen."""
+
 METHODS = {
     "truncated_linear": _truncated(bound_anchored),
     "multihead_truncated_linear": _truncated(bound_anchored),
@@ -49,6 +53,8 @@ METHODS = {
     "cross_attention": Method(bound_cross, needs_lipschitz=True),
     "max_affine": Method(bound_max_affine, needs_lipschitz=True),
 }
+
+UNPROVED = "fitted values: the error between the points looked at is not bounded"
 
 ARITHMETIC = (
     "IEEE rounding in {dtype}; attention scores, exponentials and sums accumulated in {accumulation} or better, "
@@ -72,10 +78,13 @@ def _certify(network: Network, target: Target, domain: Box | None, dtype: str) -
     check_architecture(network)
     run = rounded(network, dtype)
     _representable(run, dtype)
-    if network.construction not in METHODS:
-        known = ", ".join(METHODS)
+    box = domain or target.domain
+    if network.construction in FITTED and not is_enclosed(target):
+        return _certificate("sampled", {}, [UNPROVED], network, box, dtype)
+    if network.construction not in (*METHODS, *FITTED):
+        known = ", ".join((*METHODS, *FITTED))
         raise CertificateError(f"A network is certified by the construction it claims ({known})", network.construction)
-    box, method = domain or target.domain, METHODS[network.construction]
+    method = METHODS.get(network.construction, Method(bound_fitted))
     accumulation = "float32" if machine(dtype).accumulation != machine(dtype).roundoff else dtype
     assumptions = [ARITHMETIC.format(dtype=dtype, accumulation=accumulation)]
     status: Status = "proved"
@@ -83,6 +92,12 @@ def _certify(network: Network, target: Target, domain: Box | None, dtype: str) -
         status, said = _regularity(target)
         assumptions = [*said, *assumptions]
     parts = {} if status == "sampled" else method.bound(run, target, box, machine(dtype))
+    return _certificate(status, parts, assumptions, network, box, dtype)
+
+
+def _certificate(
+    status: Status, parts: dict[str, float], assumptions: list[str], network: Network, box: Box, dtype: str
+) -> Certificate:
     bound = add_up(*parts.values())
     if not np.isfinite(bound):
         raise RefusalError("The bound of this network must be finite", "infinity", "Raise the sharpness or precision")

@@ -1,15 +1,16 @@
-"""``attnforge compile``: from a formula to certified weights."""
+"""``attnforge compile``: from a formula, or a table of points and values, to certified weights."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnforge.cli.destination import check_destination
-from attnforge.cli.intervals import read_domain
+from attnforge.cli.intervals import Domain, read_domain
 from attnforge.cli.model import model_data, show_model
 from attnforge.cli.options import AsJson
 from attnforge.cli.saving import FIGURES, save_figure, save_model
@@ -17,6 +18,7 @@ from attnforge.cli.screen import note, print_json, working
 
 if TYPE_CHECKING:
     from attnforge import Compiled
+    from attnforge.targets.table import Table
 
 EPILOG = """\
 Example:
@@ -24,8 +26,11 @@ Example:
 \b
   attnforge compile "clamp(2*x + 0.3*y - 1, -1, 1)" \\
       --domain x=-1:1,y=0:2 --tol 1e-6 -o f.safetensors --figure f.png
+  attnforge compile --table data.csv --inputs x,y --outputs z \\
+      --tol 1e-3 -o f.safetensors
 
-The bound holds at every point of the domain, rounding in the chosen dtype included. `attnforge constructions` lists
+A proved bound holds at every point of the domain, rounding in the chosen dtype included; of a table, the error at its
+points is stated. `attnforge constructions` lists
 what can be built; a target that none of them takes is refused with the reasons."""
 
 
@@ -40,41 +45,84 @@ class DType(StrEnum):
 
 def run(
     expression: Annotated[
-        str, typer.Argument(metavar="EXPR", help='The function, in quotes: "clamp(2*x - 0.5, -1, 1)".')
-    ],
+        str | None, typer.Argument(metavar="EXPR", help='The function, in quotes: "clamp(2*x - 0.5, -1, 1)".')
+    ] = None,
     domain: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(metavar="NAME=LOWER:UPPER", help="Where it must hold. Repeat it, or separate by commas."),
-    ],
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Points and values instead of EXPR: .csv, .npy, .parquet, or - for stdin."),
+    ] = None,
+    inputs: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of the table: its inputs. All but the outputs.")
+    ] = None,
+    outputs: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Columns of the table: its values. The last one.")
+    ] = None,
     tol: Annotated[float, typer.Option(help="The largest error you accept.")] = 1e-3,
     construction: Annotated[str, typer.Option(help="A name, or auto: the smallest that reaches tol.")] = "auto",
     dtype: Annotated[DType, typer.Option(help="What the network runs in.")] = DType.float64,
     max_anchors: Annotated[int | None, typer.Option(min=1, help="Refuse rather than use more keys.")] = None,
+    polish: Annotated[bool, typer.Option(help="Minimise the sup error of a fitted head over its values.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the model here.")] = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: a name ending in .png, .svg or .pdf.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compile an expression, with a proved bound.
+    """Compile an expression or a table, with a certificate.
 
     The result is a network of linear maps and softmax attention only, constructed and not trained.
     """
-    intervals = read_domain(domain)
+    read = _reader(expression, domain, table, (inputs, outputs))
     _check_tolerance(tol)
     _check_files(output, figure)
     _check_name(construction)
     with working("compiling and proving"):
         from attnforge.compiler import compile
 
-        text = expression.removeprefix(" ")  # the mark of ExpressionCommand
-        model = compile(text, intervals, tol, construction=construction, dtype=dtype.value, max_anchors=max_anchors)
+        target, where = read()
+        model = compile(
+            target, where, tol, construction=construction, dtype=dtype.value, max_anchors=max_anchors, polish=polish
+        )
         _save(model, output, figure)
     if as_json:
         print_json(model_data(model) | {"tol": tol, "file": _text(output), "figure": _text(figure)})
     else:
         show_model(model)
         _say_what_was_written(output, figure)
+
+
+def _reader(
+    expression: str | None, domain: list[str] | None, table: Path | None, columns: tuple[str | None, str | None]
+) -> Callable[[], tuple[Any, Domain | None]]:
+    """What gives the target and its domain: the text and its intervals, or the table's file; exactly one of them."""
+    if (expression is None) == (table is None):
+        got = "Missing argument 'EXPR'" if table is None else f"Got both EXPR and --table {table}"
+        raise typer.BadParameter(f"{got}. Give a function in quotes, or --table FILE.", param_hint="EXPR")
+    if table is not None:
+        return lambda: (_read_table(table, domain, columns), None)
+    if columns != (None, None):
+        raise typer.BadParameter(
+            "choose columns of a table. Got EXPR. Leave them out.", param_hint="--inputs, --outputs"
+        )
+    if not domain:
+        message = "Missing option '--domain'. Write --domain x=-1:1, and one for each variable."
+        raise typer.BadParameter(message, param_hint="--domain")
+    text, intervals = str(expression).removeprefix(" "), read_domain(domain)  # a blank is ExpressionCommand's mark
+    return lambda: (text, intervals)
+
+
+def _read_table(path: Path, domain: list[str] | None, columns: tuple[str | None, str | None]) -> Table:
+    """The table of a file; a domain, if given, must be the bounding box of its points."""
+    from attnforge.cli.table_files import read_table
+    from attnforge.targets.table import as_table
+
+    chosen = [None if text is None else [name.strip() for name in text.split(",")] for text in columns]
+    points, values, names = read_table(path, *chosen)
+    return as_table((points, values), read_domain(domain) if domain else None, names)
 
 
 def _check_tolerance(tol: float) -> None:

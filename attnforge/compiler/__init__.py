@@ -1,9 +1,10 @@
-"""Where all meet: choose a construction, size it, build it, certify it, wrap it, save it."""
+"""Choose, size, build, certify, wrap, save: the place where all parts meet."""
 
 from attnforge.compiler.certifying import certify
 from attnforge.compiler.compile import compile
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.loading import load
 from attnforge.compiler.measuring import measure
+from attnforge.compiler.polishing import polish
 
-__all__ = ["Compiled", "certify", "compile", "load", "measure"]
+__all__ = ["Compiled", "certify", "compile", "load", "measure", "polish"]

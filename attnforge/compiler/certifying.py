@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from attnforge.anchors.scattered import judge, spread
 from attnforge.certification import Certificate
 from attnforge.certification import certify as prove
 from attnforge.certification.certificate import Estimate
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.measuring import measure
-from attnforge.compiler.targets import as_target, named_domain
+from attnforge.compiler.targets import as_target, compared_with
 from attnforge.errors import CertificateError
-from attnforge.network import Network
+from attnforge.network import Head, Network
 from attnforge.targets import Target
+from attnforge.targets.table import Table
 
+JUDGED = 4_000  # listed points on which a fit to four fifths of them is judged
+UNEVEN = (
+    10.0  # neighbouring gaps between data of one input that differ by a larger factor are those of scattered points
+)
+QUICK_SECONDS = 5.0  # for evaluating an expensive target: then fewer points are looked at
 QUICK_POINTS = 4_000  # for the estimate that goes with a certificate; `measure` looks harder
 
 
@@ -27,7 +37,7 @@ def certify(network: Network | Compiled, target: Any = None, domain: Any = None)
         domain: where; defaults to the target's own.
     """
     if isinstance(network, Compiled):
-        against = as_target(network.target if target is None else target, domain or named_domain(network.target))
+        against = compared_with(network.target, target, domain)
         return certified(network.network, against, network.construction, network.dtype).certificate
     if target is None:
         raise CertificateError("A bare network is certified against a target", "none", "Pass target= and domain=")
@@ -37,7 +47,7 @@ def certify(network: Network | Compiled, target: Any = None, domain: Any = None)
 def certified(network: Network, target: Target, construction: str, dtype: str) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
     compiled = Compiled(network, target, prove(network, target, dtype=dtype), construction, dtype)
-    found = measure(compiled, points=QUICK_POINTS)
+    found = measure(compiled, points=QUICK_POINTS, seconds=QUICK_SECONDS)
     if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
         raise CertificateError(
             "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)",
@@ -45,4 +55,33 @@ def certified(network: Network, target: Target, construction: str, dtype: str) -
         )
     at = tuple(float(value) for value in found.at.ravel())
     compiled.certificate = replace(compiled.certificate, estimate=Estimate(found.sup, at))
+    if isinstance(target, Table):
+        compiled.certificate = replace(compiled.certificate, assumptions=_about_table(compiled, target))
     return compiled
+
+
+def _about_table(compiled: Compiled, table: Table) -> tuple[str, ...]:
+    """What a certificate about a table says of its reach: the listed points, and how well it does without some."""
+    reach = f"a statement about the {len(table.points):,} listed points only: a table says nothing between them"
+    if compiled.network.construction != "table" or not _is_scattered(compiled.network.heads[0], table):
+        return (reach,)
+    rows = spread(len(table.points), JUDGED)
+    weights = compiled.attention(table.points[rows])[0][0].reshape(len(rows), -1)
+    found = judge(weights, table.table_values[rows].reshape(len(rows), -1))
+    if not found:
+        return (reach,)
+    missed = min(found, key=lambda entry: entry.held_rms).held_out
+    return (reach, f"values fitted anew to four fifths of them miss the others by up to {missed:.2g}")
+
+
+def _is_scattered(head: Head, table: Table) -> bool:
+    """Whether points and anchors are no product of evenly spaced axes, so that a fit to some of them means something.
+
+    Leaving points out of a grid tells nothing of how it does between them: the holes are larger than the gaps.
+    """
+    if table.grid is None or head.claims is None:
+        return True
+    if len(table.grid.axes) > 1:
+        return math.prod(len(np.unique(column)) for column in head.claims.positions.T) != len(head.claims.positions)
+    gaps = np.log(np.diff(table.grid.axes[0]))
+    return bool(np.abs(np.diff(gaps)).max(initial=0.0) > math.log(UNEVEN))

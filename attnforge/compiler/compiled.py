@@ -32,10 +32,16 @@ class Compiled:
     """
 
     def __init__(
-        self, network: Network, target: Target, certificate: Certificate, construction: str, dtype: str
+        self,
+        network: Network,
+        target: Target,
+        certificate: Certificate,
+        construction: str,
+        dtype: str,
+        reason: str = "asked for by name",
     ) -> None:
         self.network, self.target, self.certificate = network, target, certificate
-        self.construction, self.dtype = construction, dtype
+        self.construction, self.dtype, self.reason = construction, dtype, reason
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Values at the given points: ``net(x)``, several inputs by name, ``net(x=..., y=...)``; or ``net(X, Y)``."""

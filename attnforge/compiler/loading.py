@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from attnforge.targets import Target
 
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
+MAX_REASON = 1000  # characters shown of why a construction was chosen
 MAX_TENSORS = 100_000
 MAX_FILE = 2**32
 TYPES = {"F64": np.float64, "I64": np.int64}
@@ -70,6 +71,7 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Com
         target = target_from_data(metadata["target"], _under("target.", arrays))
         certificate = Certificate.from_json(metadata["certificate"])
         construction, dtype = str(metadata["construction"]), str(metadata["dtype"])
+        reason = str(metadata["reason"])[:MAX_REASON]
         machine(dtype)
     except FileFormatError:
         raise
@@ -79,7 +81,7 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Com
         got = f"{width} features for {target.outputs or 1} outputs"
         raise FileFormatError("The network must write the target's outputs", got, "Build it anew")
     _check_certificate(certificate, digest(network), target, dtype)
-    return Compiled(network, target, certificate, construction, dtype)
+    return Compiled(network, target, certificate, construction, dtype, reason)
 
 
 def _check_certificate(certificate: Certificate, found: str, target: Target, dtype: str) -> None:

@@ -21,6 +21,7 @@ def facts(compiled: Compiled) -> dict[str, str]:
         "target": compiled.target.describe(),
         "domain": _domain(compiled.domain, compiled.target.names),
         "construction": compiled.construction,
+        "because": compiled.reason,
         "size": f"{_count(compiled.layers, 'layer')} of attention, {_count(compiled.heads, 'head')}, "
         f"{compiled.anchors:,} keys",
         "sharpness": _sharpness(compiled),

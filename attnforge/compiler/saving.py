@@ -47,6 +47,7 @@ def _content(compiled: Compiled) -> tuple[dict[str, Any], dict[str, npt.NDArray[
     metadata = {
         "format": FORMAT,
         "construction": compiled.construction,
+        "reason": compiled.reason,
         "dtype": compiled.dtype,
         "network": skeleton,
         "target": target,

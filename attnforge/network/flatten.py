@@ -94,6 +94,7 @@ def _flatten_head(head: Head, prefix: str, arrays: dict[str, AnyArray]) -> dict[
     }
     if head.claims is not None:
         _keep(arrays, f"{prefix}{CLAIM}positions", head.claims.positions)
+        _keep(arrays, f"{prefix}{CLAIM}forms", head.claims.forms)
         sharpness = float(head.claims.sharpness).hex()
         roles = list(head.claims.roles)
         entry["claims"] = {"construction": head.claims.construction, "sharpness": sharpness, "roles": roles}
@@ -145,7 +146,8 @@ def _unflatten_head(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, 
     claims = entry["claims"]
     if claims is not None:
         sharpness, positions = float.fromhex(claims["sharpness"]), arrays[f"{prefix}{CLAIM}positions"]
-        claims = Claims(str(claims["construction"]), sharpness, positions, tuple(claims["roles"]))
+        forms = arrays.get(f"{prefix}{CLAIM}forms")
+        claims = Claims(str(claims["construction"]), sharpness, positions, tuple(claims["roles"]), forms)
     return Head(
         **weights,  # type: ignore[arg-type]
         query_rows=_unflatten_rows(entry["query_rows"], arrays.get(prefix + "query_rows")),

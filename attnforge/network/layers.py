@@ -66,15 +66,17 @@ class Rows:
 class Claims:
     """What the builder says a head's keys mean: used by kernels, plots and proofs, verified, never trusted.
 
-    ``positions`` (keys,) are anchor positions along the linear form the head reads, ``roles`` name each key
-    (``anchor``, ``sentinel``, ``ghost``; ``low``, ``self``, ``high``; ``padding``), ``sharpness`` is the beta of
-    scores beta (2 y L - L^2) or, for the gate, of beta (y - a).
+    ``positions`` (keys,) are anchor positions along the linear form the head reads, or (keys, r) along r of them;
+    ``roles`` name each key (``anchor``, ``sentinel``, ``ghost``; ``low``, ``self``, ``high``; ``padding``);
+    ``sharpness`` is the beta of scores beta (2 y L - L^2) or, for the gate, of beta (y - a), or on grids c = beta h^2.
+    ``forms`` (r, D + 1) are the weights and offset of the forms where they are not the inputs themselves.
     """
 
     construction: str
     sharpness: float
     positions: Array
     roles: tuple[str, ...]
+    forms: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)

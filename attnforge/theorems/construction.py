@@ -37,12 +37,16 @@ P = TypeVar("P")
 
 
 class Construction(ABC, Generic[P]):
-    """A theorem as four pure functions of a target and a plan (anchors, heads, sharpness, layout)."""
+    """A theorem as four pure functions of a target and a plan (anchors, heads, sharpness, layout).
+
+    ``fitted`` marks constructions whose values come from a fit rather than from a closed form.
+    """
 
     name: str
     function_class: str
     rate: str
     reference: str
+    fitted: bool = False
 
     @abstractmethod
     def accepts(self, target: Target) -> str | None:

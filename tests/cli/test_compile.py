@@ -88,7 +88,7 @@ def test_wrong_usage_or_input_is_code_2(run, words: list[str], complaint: str) -
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["sin(8*x)", "--domain", "x=-1:1", "--tol", "1e-12"], "A grid may have at most"),
+        (["sin(8*x)", "--domain", "x=-1:1", "--tol", "1e-16"], "A tolerance must exceed rounding"),
         (["clamp(x, 0, 1)", "--domain", "x=-1:1", "--tol", "1e-30"], "No construction reached tol=1e-30"),
         (["clamp(x, 0, 1)", "--domain", "x=-1:1", "--tol", "1e-9", "--dtype", "float16"], "float16"),
     ],

@@ -16,11 +16,11 @@ def test_the_main_job_proves_a_bound_and_writes_both_files(run, tmp_path: Path) 
     assert result.exit_code == 0
     bound = re.search(r"proved: \|net\(x\) - f\(x\)\| <= (\S+) on the whole domain", result.stdout)
     assert bound is not None
-    assert 0 < float(bound[1]) <= 1e-2
+    assert 0 < float(bound[1]) <= 1e-6
     assert {path.name for path in tmp_path.iterdir()} == {"attnforge-demo.safetensors", "attnforge-demo.png"}
     assert (tmp_path / "attnforge-demo.png").read_bytes().startswith(b"\x89PNG")
     saved = af.load("attnforge-demo.safetensors")
-    assert saved.construction == "truncated_linear"
+    assert saved.construction == "tensor_grid"
     assert saved.certificate.bound == pytest.approx(float(bound[1]), rel=1e-3)
 
 

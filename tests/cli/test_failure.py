@@ -56,7 +56,7 @@ def test_hostile_expressions_are_shown_as_they_are(run, text: str, terminal: boo
         (["compile", "[red]x"], "UsageError", 2),
         (["compile", "x", "--domain", "[red]\x1b"], "UsageError", 2),
         (["compile", "x", "--domain", "x=-1:1", "--\x1b[31m"], "UsageError", 2),
-        (["compile", "sin(x)", "--domain", "x=-1:1", "--tol", "1e-12"], "RefusalError", 3),
+        (["compile", "sin(x)", "--domain", "x=-1:1", "--tol", "1e-20"], "RefusalError", 3),
         (["inspect", "[red]none\x1b"], "FileFormatError", 5),
         (["certify", "none"], "FileFormatError", 5),
         (["measure", "none"], "FileFormatError", 5),

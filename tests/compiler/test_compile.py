@@ -180,4 +180,4 @@ def test_absurd_sizes_are_refused_before_memory_is_spent(what):
 
 def test_progress_says_what_is_tried(capsys):
     af.compile("clamp(x, -1, 1)", {"x": (-2, 2)}, progress=True)
-    assert "gate" in capsys.readouterr().out
+    assert "gate" in capsys.readouterr().err

@@ -143,8 +143,7 @@ def test_a_changed_cell_is_seen(field, row):
 
 
 def test_formulas_are_proved():
-    net = af.compile("sin(3*x)*y", {"x": (0, 1), "y": (0, 1)}, tol=0.05)
-    assert net.construction == "max_affine"
+    net = af.compile("sin(3*x)*y", {"x": (0, 1), "y": (0, 1)}, tol=0.05, construction="max_affine")
     assert net.certificate.status == "proved"
     assert af.measure(net, points=5000).sup <= net.certificate.bound <= 0.05
 

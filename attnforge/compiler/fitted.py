@@ -1,0 +1,204 @@
+"""Fitted constructions by name: each function sizes one of them for a tolerance and returns it measured."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from attnforge.anchors.axis_search import MOST
+from attnforge.anchors.grid_fit import MOST_ANCHORS
+from attnforge.balls import machine
+from attnforge.compiler.attempt import attempt
+from attnforge.compiler.certifying import certified
+from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.cost import afford
+from attnforge.compiler.targets import as_target
+from attnforge.errors import RefusalError, ToleranceError
+from attnforge.targets import Function, Target, as_box
+from attnforge.targets.structure import given_sum
+from attnforge.theorems.construction import Construction
+from attnforge.theorems.polynomial import PolynomialHead
+from attnforge.theorems.sparse_grid import SparseGrid
+from attnforge.theorems.structured import Additive, Ridge
+from attnforge.theorems.tensor_grid import TensorGrid
+
+P = TypeVar("P")
+
+
+def tensor_grid(
+    f: Any,
+    domain: Any,
+    *,
+    tol: float | None = None,
+    anchors: int | Sequence[int] | None = None,
+    dtype: str = "float64",
+) -> Compiled:
+    r"""One head over a product grid of anchors with fitted values: spectral accuracy for smooth f of few inputs.
+
+    Anchors along an axis are uniform, or graded towards the kinks that were found there. Their number, sharpness
+    c = beta h^2 and ghosts come from the tolerance; how: :mod:`attnforge.anchors.grid_fit`. The certificate is
+    ``sampled``.
+
+    Args:
+        f: takes (..., d) arrays and returns (...) or (..., k), d up to 8; or a formula as text.
+        domain: a box of shape (d,), intervals, or named intervals.
+        tol: the largest error asked for; or
+        anchors: how many lie on the domain along every axis, or one number an axis; ghosts come on top.
+        dtype: what it runs in.
+
+    >>> net = tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-13)
+    >>> net.anchors <= 48, net.certificate.estimate.error <= 1e-13
+    (True, True)
+    >>> tensor_grid("exp(x*y)", {"x": (0, 1), "y": (0, 1)}, anchors=6).certificate.estimate.error < 1e-6
+    True
+    """
+    if (tol is None) == (anchors is None):
+        got = f"tol={tol}, anchors={anchors}"
+        raise RefusalError("`tensor_grid` needs either tol= or anchors=", got, "Give one of them")
+    if tol is not None:
+        return _reaching(TensorGrid(), f, domain, tol, dtype)
+    target = _function(f, domain, dtype)
+    construction = TensorGrid()
+    _accepted(construction, target)
+    plan = construction.with_counts(target, _counts(anchors, target.domain.lower.size), dtype)
+    afford(construction.cost(target, plan), construction.name)
+    compiled = certified(construction.build(target, plan), target, construction.name, dtype)
+    compiled.reason = plan.reason
+    return compiled
+
+
+def ridge(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+    """One head along one linear form: functions g(w . x + t) of any number of inputs.
+
+    The form is read from an expression, or found in a callable from the directions of its gradients and checked at
+    fresh points: :mod:`attnforge.targets.structure`. The certificate is ``sampled``.
+
+    Args:
+        f: takes (..., d) arrays and returns (...) or (..., k); or a formula as text.
+        domain: a box of shape (d,), intervals, or named intervals.
+        tol: the largest error asked for.
+        dtype: what it runs in.
+
+    >>> import numpy as np
+    >>> from attnforge import Box
+    >>> net = ridge(lambda x: np.cos(x.sum(axis=-1)), Box(0, 1, shape=(8,)), tol=1e-7)
+    >>> net.anchors <= 40, net.certificate.estimate.error <= 1e-7
+    (True, True)
+    """
+    return _reaching(Ridge(), f, domain, tol, dtype)
+
+
+def additive(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+    """One head a term: sums of terms of few inputs, in any number of inputs.
+
+    Terms are read from an expression, found in a callable by mixed differences (anchored ANOVA), or given as a list of
+    pairs (inputs, callable). The certificate is ``sampled``.
+
+    Args:
+        f: takes (..., d) arrays and returns (...) or (..., k); a formula as text; or pairs such as
+            ``[([0], f0), ([1, 2], f12)]``, where f12 takes (..., 2) arrays of inputs 1 and 2.
+        domain: a box of shape (d,), intervals, or named intervals.
+        tol: the largest error asked for.
+        dtype: what it runs in.
+
+    >>> import numpy as np
+    >>> from attnforge import Box
+    >>> terms = [([0], lambda x: np.sin(5 * x[..., 0])), ([1, 2], lambda x: x[..., 0] * np.exp(x[..., 1]))]
+    >>> net = additive(terms, Box(-1, 1, shape=(3,)), tol=1e-8)
+    >>> net.heads, net.certificate.estimate.error <= 1e-8
+    (2, True)
+    """
+    if not isinstance(f, list | tuple):
+        return _reaching(Additive(), f, domain, tol, dtype)
+    target, structure = given_sum(f, as_box(domain)[0])
+    construction = Additive(structure)
+    return attempt(construction, construction.size(target, _positive(tol), dtype), target, tol, dtype)
+
+
+def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+    """Heads over anisotropic grids that add up to a sparse grid: smooth functions of 5 to 8 inputs.
+
+    The combination technique, adaptive in the dimensions: :mod:`attnforge.anchors.combination`. The certificate is
+    ``sampled``.
+
+    Args:
+        f: takes (..., d) arrays and returns (...) or (..., k), d from 5 to 12; or a formula as text.
+        domain: a box of shape (d,), intervals, or named intervals.
+        tol: the largest error asked for.
+        dtype: what it runs in.
+
+    >>> import numpy as np
+    >>> from attnforge import Box
+    >>> net = sparse_grid(lambda x: np.exp(-x.sum(axis=-1) / 3), Box(0, 1, shape=(6,)), tol=1e-3)
+    >>> net.anchors < 5000, net.certificate.estimate.error <= 1e-3
+    (True, True)
+    """
+    return _reaching(SparseGrid(), f, domain, tol, dtype)
+
+
+def polynomial(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+    """One head with values in closed form: polynomials of up to four inputs, exact up to saturation.
+
+    Values are those of the inverse heat polynomial: :mod:`attnforge.theorems.polynomial`. The certificate is
+    ``sampled``.
+
+    Args:
+        f: a formula as text, of degree at most 12 in every input.
+        domain: named intervals, or a box.
+        tol: the largest error asked for.
+        dtype: what it runs in.
+
+    >>> net = polynomial("x^3 - x", {"x": (-2, 2)}, tol=1e-13)
+    >>> net.anchors <= 32, net.certificate.estimate.error <= 1e-13
+    (True, True)
+    """
+    return _reaching(PolynomialHead(), f, domain, tol, dtype)
+
+
+def _reaching(construction: Construction[P], f: Any, domain: Any, tol: float, dtype: str) -> Compiled:
+    """Size, build and measure, until tol is reached."""
+    target = _function(f, domain, dtype)
+    _accepted(construction, target)
+    return attempt(construction, construction.size(target, _positive(tol), dtype), target, tol, dtype)
+
+
+def _accepted(construction: Construction[Any], target: Target) -> None:
+    reason = construction.accepts(target)
+    if reason is not None:
+        raise RefusalError(f"`{construction.name}` takes {construction.function_class}", reason, "Use af.compile")
+
+
+def _counts(anchors: Any, axes: int) -> list[int]:
+    try:
+        counts = [operator.index(n) for n in ([anchors] * axes if np.ndim(anchors) == 0 else anchors)]
+    except (TypeError, ValueError):  # ValueError: a ragged list
+        counts = []
+    if len(counts) != axes or min(counts) < 2:
+        requirement = f"`anchors` must be a whole number, at least 2, or {axes} of them, one an axis"
+        raise RefusalError(requirement, repr(anchors)[:200], "Ask for more anchors")
+    if max(counts) > MOST or math.prod(counts) > MOST_ANCHORS:
+        requirement = f"`anchors` must be at most {MOST:,} along an axis and {MOST_ANCHORS:,} in all"
+        raise RefusalError(requirement, repr(anchors)[:200], "Ask for fewer anchors")
+    return counts
+
+
+def _function(f: Any, domain: Any, dtype: str) -> Target:
+    """A formula, or a callable of (..., d) arrays."""
+    machine(dtype)
+    if callable(f) and not isinstance(f, Target):
+        box, names = as_box(domain)
+        return Function(f, box, names=names)
+    return as_target(f, domain)
+
+
+def _positive(tol: float) -> float:
+    try:
+        if 0 < tol < math.inf:
+            return float(tol)
+    except TypeError:
+        pass
+    raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")

@@ -1,0 +1,72 @@
+r"""One head that computes a polynomial, exact up to saturation: values in closed form, nothing is fitted.
+
+A Gaussian row of anchors averages a polynomial p to its heat flow $e^{(\sigma^2/2)\Delta}p$, $\sigma^2 = 1/(2\beta)$.
+With values $v_k = (e^{-(\sigma^2/2)\Delta}p)(c_k)$, inverse heat (Hermite) polynomials, the head returns p itself:
+$$ \sum_k w_k v_k = \frac{\sum_j q^{j^2} e^{2\pi i j z}\,p(x + i\pi j h/c)}{\sum_j q^{j^2} e^{2\pi i j z}},
+\quad q = e^{-\pi^2/c},\ z = x/h, $$
+so the error is of size q, whatever the spacing (:mod:`attnforge.lemmas.saturation`): precision needs a smaller
+sharpness and more ghosts, not a finer grid. In several inputs the heat flow factorises and so do the weights.
+"""
+
+from __future__ import annotations
+
+import math
+
+from attnforge.anchors.axis import Axis
+from attnforge.anchors.hermite import centred, coefficient_size, hermite_plan, hermite_values
+from attnforge.errors import RefusalError
+from attnforge.network import Network
+from attnforge.targets import Target
+from attnforge.targets.expression.polynomial import polynomial
+from attnforge.targets.formula import Formula
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+
+MOST_INPUTS = 4
+
+
+class PolynomialHead(Construction[FittedPlan]):
+    """One head over a row of anchors an input, with inverse heat values."""
+
+    name = "polynomial"
+    function_class = "polynomials of up to four inputs and degree 12 in each"
+    rate = "exact up to saturation exp(-pi^2/c)"
+    reference = "approximate approximations, after Maz'ya and Schmidt"
+
+    def accepts(self, target: Target) -> str | None:
+        """Formulas that are polynomials."""
+        if not isinstance(target, Formula):
+            return "the target is not a formula"
+        if target.domain.shape[0] > MOST_INPUTS:
+            return f"{target.domain.shape[0]} inputs are more than {MOST_INPUTS}"
+        found = polynomial(target.tree, target.names)
+        return "the formula is not a polynomial of degree at most 12" if found is None else None
+
+    def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
+        """One row an input, each planned for its share of the tolerance."""
+        found = polynomial(target.tree, target.names) if isinstance(target, Formula) else None
+        if found is None:
+            raise RefusalError("The target must be a polynomial", target.describe(), "Use tensor_grid")
+        lower, upper = target.domain.lower, target.domain.upper
+        coefficients = centred(found, ((lower + upper) / 2).tolist())
+        size = coefficient_size(coefficients, ((upper - lower) / 2).tolist()) or 1.0  # 0 of the zero polynomial
+        share = tol / len(lower) / size
+        bounds = zip(lower.tolist(), upper.tolist(), found.degrees, strict=True)
+        rows = [hermite_plan(a, b, degree, min(share, 0.1)) for a, b, degree in bounds]
+        sides = zip(rows, lower.tolist(), upper.tolist(), strict=True)
+        axes = tuple(Axis.row(row.steps, row.middle, row.spacing, row.sharpness, (a, b)) for row, a, b in sides)
+        head = TensorHead.on_inputs(axes, hermite_values(coefficients, rows)[..., None])
+        counts = " x ".join(str(row.count) for row in rows)
+        return FittedPlan((head,), f"a polynomial: {counts} anchors with inverse heat values, in closed form", dtype)
+
+    def cost(self, target: Target, plan: FittedPlan) -> Cost:
+        """Keys and values of every anchor."""
+        return heads_cost(plan.heads, target.domain.shape[0])
+
+    def build(self, target: Target, plan: FittedPlan) -> Network:
+        """The weights."""
+        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
+
+    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
+        """Nothing is stated beyond the points looked at: the plan's own estimate includes rounding."""
+        return {"fit": math.inf}

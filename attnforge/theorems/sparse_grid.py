@@ -1,0 +1,86 @@
+r"""Heads over sparse grids: smooth functions of many inputs, without a grid that fills the box.
+
+A layer of heads, each over a small grid of the few inputs it reads, outputs
+$$ \sum_h \mathrm{head}_h(x) = \sum_{m \in I} a_m \prod_a N_{m_a}(z_a(x_a)), $$
+a polynomial with any sparse set I of terms in the variables $z_a = \tanh(\alpha \hat x_a/2) / \tanh(\alpha/2)$,
+which the softmax over a row of binomial anchors makes exactly (:mod:`attnforge.anchors.binomial`). The set is found by
+f's own surpluses (:mod:`attnforge.anchors.combination`).
+
+It interpolates f at one point a term. For functions with bounded mixed derivatives the error falls with the number of
+terms at a rate that depends on the inputs only through logarithms, and faster than any power for analytic ones; the
+constants are unknown, so what is stated is the largest error seen.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from attnforge.anchors.combination import Combination, combine
+from attnforge.balls import machine
+from attnforge.network import Network
+from attnforge.targets import Target
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.max_affine import flat_values
+from attnforge.theorems.tensor_grid import refuse_unless_function
+from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+
+FEWEST_INPUTS, MOST_INPUTS = 5, 12
+
+
+class SparseGrid(Construction[FittedPlan]):
+    """One head for each grid of a sparse set, over the inputs it needs.
+
+    >>> from attnforge.targets import Box, Function
+    >>> target = Function(lambda x: np.exp(-x.sum(axis=-1) / 3), Box(0, 1, shape=(5,)))
+    >>> plan = SparseGrid().size(target, 1e-3, "float64")
+    >>> SparseGrid().build(target, plan)(np.full((1, 5), 0.3)).round(3).tolist()  # exp(-1/2)
+    [[0.607]]
+    """
+
+    name = "sparse_grid"
+    function_class = "smooth functions of many inputs"
+    rate = "any power, up to logarithms, for functions with bounded mixed derivatives"
+    reference = "Smolyak 1963; Gerstner and Griebel 2003"
+    fitted = True
+
+    def accepts(self, target: Target) -> str | None:
+        """Callables and formulas of five to twelve inputs: with fewer, a full grid is small."""
+        refused = refuse_unless_function(target, MOST_INPUTS)
+        if refused is None and target.domain.shape[0] < FEWEST_INPUTS:
+            return f"fewer than {FEWEST_INPUTS} inputs need no sparse grid"
+        return refused
+
+    def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
+        """Sample f where its surpluses say, and drop what is not needed for an error of tol at fresh points."""
+        box = target.domain
+        found = combine(flat_values(target), box.lower, box.upper, tol, roundoff=machine(dtype).roundoff)
+        units = np.eye(len(box.lower))
+        heads = (
+            TensorHead(units[list(grid.inputs)], np.zeros(len(grid.inputs)), grid.axes, grid.values)
+            for grid in found.grids
+        )
+        return FittedPlan(tuple(heads), explain(found), dtype)
+
+    def cost(self, target: Target, plan: FittedPlan) -> Cost:
+        """Keys and values of every anchor."""
+        return heads_cost(plan.heads, target.domain.shape[0])
+
+    def build(self, target: Target, plan: FittedPlan) -> Network:
+        """The weights."""
+        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
+
+    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
+        """Nothing is known beyond the points looked at."""
+        return {"fit": math.inf}
+
+
+def explain(found: Combination) -> str:
+    """How the heads were chosen, in words."""
+    largest = " x ".join(str(len(axis)) for axis in max(found.grids, key=lambda grid: grid.anchors).axes)
+    if len(found.grids) == 1:
+        said = f"one grid of {largest} anchors"
+    else:
+        said = f"{len(found.grids)} sparse grids of {found.anchors:,} anchors in all, the largest {largest}"
+    return f"{said}, from {found.evaluations:,} values of f (values up to {found.magnitude:.2g})"

@@ -1,0 +1,120 @@
+r"""Structure beats the curse of dimension: one head along a linear form, or one head a term of a sum.
+
+A **ridge function** $g(w \cdot x + t)$ of any number of inputs is a function of one number: one head with a row of
+anchors along the form. A **sum** of terms of few inputs is a layer of as many heads, each on the grid of its own inputs
+(or along its own form): p anchors a term instead of $p^D$. Structure is read from the expression or found by probing
+(:mod:`attnforge.targets.structure`), and checked at fresh points; terms share the tolerance, since errors add.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors.grid_fit import fit_grid
+from attnforge.balls import machine
+from attnforge.errors import RefusalError
+from attnforge.network import Network
+from attnforge.targets import Target
+from attnforge.targets.structure import Structure, Term, find_structure
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.tensor_grid import explain, refuse_unless_function
+from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+
+Array = npt.NDArray[np.float64]
+
+MOST_INPUTS = 512
+SHARE = 0.8  # of the tolerance for the fits; the rest is for the structure itself, which is found to a tenth of it
+
+
+class _Structured(Construction[FittedPlan]):
+    """Heads of their own for the terms of a target, ``given`` or to be found."""
+
+    kind: Literal["ridge", "additive"]
+    fitted = True
+
+    def __init__(self, given: Structure | None = None) -> None:
+        self.given = given
+
+    def accepts(self, target: Target) -> str | None:
+        """Callables and formulas of two or more inputs."""
+        reason = refuse_unless_function(target, MOST_INPUTS)
+        return reason or ("one input has no structure" if target.domain.shape[0] == 1 else None)
+
+    def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
+        """Find the terms and fit each of them to its share of the tolerance."""
+        structure = self.given or _structure(target, tol)
+        if structure.kind != self.kind:
+            raise RefusalError(f"The target must be {self.function_class}", structure.reason, "Use tensor_grid")
+        return fitted_terms(structure, tol, dtype)
+
+    def cost(self, target: Target, plan: FittedPlan) -> Cost:
+        """Keys and values of every head."""
+        return heads_cost(plan.heads, target.domain.shape[0])
+
+    def build(self, target: Target, plan: FittedPlan) -> Network:
+        """The weights."""
+        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
+
+    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
+        """Nothing is known beyond the points looked at."""
+        return {"fit": math.inf}
+
+
+class Ridge(_Structured):
+    """One head along one linear form of all inputs."""
+
+    name = "ridge"
+    kind = "ridge"
+    function_class = "a function of one linear form, of any number of inputs"
+    rate = "geometric for analytic targets and at kinks, whatever the number of inputs"
+    reference = "ours"
+
+
+class Additive(_Structured):
+    """One head a term of a sum."""
+
+    name = "additive"
+    kind = "additive"
+    function_class = "a sum of terms of few inputs"
+    rate = "that of its terms; anchors add instead of multiplying"
+    reference = "ours, after the anchored ANOVA decomposition"
+
+
+def fitted_terms(structure: Structure, tol: float, dtype: str) -> FittedPlan:
+    """A head for every term that varies; constants are added to the first head's values (weights sum to one)."""
+    varying = [term for term in structure.terms if len(term.forms)]
+    constant = sum(term.values(np.zeros((1, 0)))[0] for term in structure.terms if not len(term.forms))
+    if not varying:
+        varying = [_constant(structure.terms[0], constant)]
+        constant = 0.0
+    share, roundoff = SHARE * tol / len(varying), machine(dtype).roundoff
+    fits = [fit_grid(term.values, term.lower, term.upper, share, roundoff) for term in varying]
+    heads = [TensorHead(t.forms, t.offsets, f.axes, f.values) for t, f in zip(varying, fits, strict=True)]
+    heads[0] = replace(heads[0], values=heads[0].values + constant)
+    said = explain(fits[0], None) if len(fits) == 1 else f"{sum(fit.anchors for fit in fits):,} anchors in all"
+    return FittedPlan(tuple(heads), f"{structure.reason.removesuffix('.')}; {said}", dtype)
+
+
+def _constant(term: Term, value: Array) -> Term:
+    """A constant (k,), instead of the term, as a function of a form that is always zero."""
+    zeros = np.zeros((1, term.forms.shape[1]))
+    return replace(
+        term,
+        forms=zeros,
+        offsets=np.zeros(1),
+        lower=np.array([-1.0]),
+        upper=np.array([1.0]),
+        values=lambda u: np.tile(value, (len(u), 1)),
+    )
+
+
+@lru_cache(maxsize=1)
+def _structure(target: Target, tol: float) -> Structure:
+    """Found once for both constructions that ask."""
+    return find_structure(target, tol)

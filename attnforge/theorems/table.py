@@ -1,0 +1,143 @@
+r"""One head through a table of points and values.
+
+On a product grid of data the head holds a product grid of anchors, and its values are fitted axis by axis
+(:mod:`attnforge.anchors.table_fit`): the data are met, and between them the output follows their cubic spline.
+Scattered points choose anchors among themselves (:mod:`attnforge.anchors.scattered`), with the scores
+$$ 2\beta\,u \cdot c_k - \beta|c_k|^2, \qquad u = (x - \mathrm{middle})/\mathrm{half} , $$
+which differ from $-\beta|u - c_k|^2$ by a constant in k, and softmax does not see constants. Keys are $(c_k ; |c_k|^2)$
+and queries $(2\beta u ; -\beta)$.
+
+A table says nothing between its points, so nothing is stated there: the error at the listed points is all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors.scattered import ScatteredFit, fit_scattered
+from attnforge.anchors.table_fit import TableFit, fit_table
+from attnforge.balls import machine, round_to
+from attnforge.errors import RefusalError, TargetError, ToleranceError
+from attnforge.network import Attention, Claims, Head, Linear, Network, Term
+from attnforge.targets import Target
+from attnforge.targets.table import Grid, Table
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+
+Array = npt.NDArray[np.float64]
+
+MOST_INPUTS = 8
+LAVISH, MANY = 20, 100_000  # anchors a point, and in all, beyond which a grid is no good idea: many short axes
+
+
+@dataclass(frozen=True, eq=False)
+class TablePlan(FittedPlan):
+    """A head on a grid, or one over scattered anchors."""
+
+    scattered: ScatteredFit | None = None
+
+
+class TableHead(Construction[TablePlan]):
+    """One head over anchors on the grid of the data, or among scattered points."""
+
+    name = "table"
+    function_class = "tables of points and values, of up to eight inputs"
+    rate = "geometric for smooth data; as many anchors as data for rough ones"
+    reference = "approximate approximations, after Maz'ya and Schmidt"
+
+    def accepts(self, target: Target) -> str | None:
+        """Tables of up to eight inputs."""
+        if not isinstance(target, Table):
+            return "the target is not a table"
+        inputs = target.domain.shape[0]
+        return f"{inputs} inputs are more than {MOST_INPUTS}" if inputs > MOST_INPUTS else None
+
+    def size(self, target: Target, tol: float, dtype: str) -> TablePlan:
+        """Fit: the fewest anchors found whose error at the listed points is at most tol."""
+        table, roundoff = _checked(target), machine(dtype).roundoff
+        if table.grid is not None:
+            return _grid_plan(table, table.grid, tol, dtype)
+        return _scattered_plan(table, tol, dtype, roundoff)
+
+    def cost(self, target: Target, plan: TablePlan) -> Cost:
+        """Keys and values of every anchor."""
+        inputs = target.domain.shape[0]
+        if plan.scattered is None:
+            return heads_cost(plan.heads, inputs)
+        anchors, outputs = plan.scattered.values.shape
+        return Cost.of(anchors, anchors * (inputs + 2 + outputs) + (inputs + 1) * (2 * inputs + 3) + outputs**2)
+
+    def build(self, target: Target, plan: TablePlan) -> Network:
+        """The weights."""
+        inputs = target.domain.shape[0]
+        if plan.scattered is None:
+            return heads_network(plan.heads, inputs, self.name, plan.dtype)
+        encode = Linear((Term(np.eye(inputs, inputs + 1)),), np.eye(1, inputs + 1, inputs))
+        head = _scattered_head(plan.scattered, self.name, plan.dtype)
+        return Network((encode, Attention((head,))), inputs, 1, construction=self.name)
+
+    def bound(self, target: Target, plan: TablePlan) -> dict[str, float]:
+        """Nothing is known beyond the listed points."""
+        return {"fit": math.inf}
+
+
+def _checked(target: Target) -> Table:
+    if not isinstance(target, Table):
+        raise TargetError("The target must be a table", target.describe(), "Pass a pair (points, values)")
+    return target
+
+
+def _grid_plan(table: Table, grid: Grid, tol: float, dtype: str) -> TablePlan:
+    """On the grid of the data; scattered where many short axes would need far more anchors than there are points."""
+    roundoff, inputs = machine(dtype).roundoff, len(grid.axes)
+    try:
+        found = fit_table(grid.axes, grid.values, tol, roundoff)
+    except RefusalError:
+        if inputs == 1:
+            raise
+        return _scattered_plan(table, tol, dtype, roundoff)
+    if found.anchors > max(MANY, LAVISH * len(table.points)):
+        try:
+            return _scattered_plan(table, tol, dtype, roundoff)
+        except ToleranceError:
+            pass  # the grid is large, and reaches tol
+    head = TensorHead.on_inputs(found.axes, found.values)
+    return TablePlan((head,), _explain_grid(found, grid), dtype)
+
+
+def _scattered_plan(table: Table, tol: float, dtype: str, roundoff: float) -> TablePlan:
+    found = fit_scattered(table.points, table.table_values.reshape(len(table.points), -1), tol, roundoff)
+    return TablePlan((), _explain_scattered(found, len(table.points)), dtype, found)
+
+
+def _explain_grid(found: TableFit, grid: Grid) -> str:
+    counts = " x ".join(str(len(axis)) for axis in found.axes)
+    data = " x ".join(str(len(axis)) for axis in grid.axes)
+    kind = "graded anchors" if found.is_graded else "anchors"
+    near = f"between the data within {found.departure:.2g} of their spline along an axis"
+    return f"{counts} {kind} with values fitted to {data} data; {near}"
+
+
+def _explain_scattered(found: ScatteredFit, points: int) -> str:
+    held = f"a fit to four fifths of them misses the others by up to {found.held_out:.2g}"
+    return f"{found.anchors} anchors chosen among {points} scattered points, with fitted values; {held}"
+
+
+def _scattered_head(fit: ScatteredFit, construction: str, dtype: str) -> Head:
+    inputs, outputs = fit.centres.shape[1], fit.values.shape[1]
+    squares = (fit.centres**2).sum(axis=1)
+    high = round_to(squares, dtype)
+    offsets = [squares] if np.array_equal(high, squares) else [high, round_to(squares - high, dtype)]
+    query = np.zeros((inputs + 1, inputs + len(offsets)))
+    query[:inputs, :inputs] = np.diag(2 * fit.beta / fit.half)
+    query[-1, :inputs] = -2 * fit.beta * fit.middle / fit.half
+    query[-1, inputs:] = -fit.beta
+    keys = np.column_stack([fit.centres, *offsets])
+    inside = np.abs(fit.centres).max(axis=1) <= 1 + 1e-9
+    roles = tuple("anchor" if within else "ghost" for within in inside.tolist())
+    claims = Claims(construction, fit.sharpness, fit.positions, roles)
+    return Head(query, np.eye(outputs), memory_keys=keys, memory_values=fit.values, claims=claims)

@@ -1,0 +1,98 @@
+r"""One head over a product grid of fitted anchors: spectral accuracy for smooth functions of few inputs.
+
+Hard selection is of order 1, because an output jumps from value to value. At small sharpness c the weights overlap, and
+the outputs of a head form a smooth linear space in which analytic functions are approximated at a geometric rate, until
+saturation of relative size $e^{-\pi^2/c}$ (:mod:`attnforge.anchors.saturation`); values are fitted
+(:mod:`attnforge.anchors.fitting`), not sampled. Kinks along an axis get graded anchors
+(:mod:`attnforge.anchors.mesh`): still one head. Grids of several inputs are products:
+:mod:`attnforge.anchors.grid_fit`.
+
+A theorem's bound for fitted values would be a constant times the smoothness of f, which is unknown or useless; what is
+stated is the largest error seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.anchors.edges import Edge
+from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid
+from attnforge.balls import machine
+from attnforge.network import Network
+from attnforge.targets import Function, Target
+from attnforge.targets.formula import Formula
+from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.max_affine import flat_values
+from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+
+Array = npt.NDArray[np.float64]
+
+MOST_INPUTS = 8
+
+
+class TensorGrid(Construction[FittedPlan]):
+    """One head over the product of one row of anchors an input."""
+
+    name = "tensor_grid"
+    function_class = "continuous functions of few inputs"
+    rate = "geometric for analytic targets, and at kinks along an axis"
+    reference = "approximate approximations, after Maz'ya and Schmidt"
+    fitted = True
+
+    def accepts(self, target: Target) -> str | None:
+        """Callables and formulas of up to eight inputs."""
+        return refuse_unless_function(target, MOST_INPUTS)
+
+    def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
+        """Sample, resolve and fit: the smallest grid found whose error at fresh points is at most tol."""
+        box, roundoff = target.domain, machine(dtype).roundoff
+        found = fit_grid(flat_values(target), box.lower, box.upper, tol, roundoff)
+        return FittedPlan((TensorHead.on_inputs(found.axes, found.values),), explain(found, target.names), dtype)
+
+    def with_counts(self, target: Target, counts: Sequence[int], dtype: str) -> FittedPlan:
+        """The best fit found with so many anchors on the domain along every axis."""
+        box, roundoff = target.domain, machine(dtype).roundoff
+        found = fit_counts(flat_values(target), box.lower, box.upper, counts, roundoff)
+        return FittedPlan((TensorHead.on_inputs(found.axes, found.values),), explain(found, target.names), dtype)
+
+    def cost(self, target: Target, plan: FittedPlan) -> Cost:
+        """Keys and values of every anchor."""
+        return heads_cost(plan.heads, target.domain.shape[0])
+
+    def build(self, target: Target, plan: FittedPlan) -> Network:
+        """The weights."""
+        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
+
+    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
+        """Nothing is known beyond the points looked at."""
+        return {"fit": math.inf}
+
+
+def refuse_unless_function(target: Target, most: int) -> str | None:
+    """Why the target is not a function of at most so many inputs; None if it is."""
+    if not isinstance(target, Function | Formula) or target.layout != "function":
+        return "the target is not a function on a box"
+    inputs = target.domain.shape[0]
+    return f"{inputs} inputs are more than {most}" if inputs > most else None
+
+
+def explain(found: GridFit, names: tuple[str, ...] | None) -> str:
+    """How the anchors were chosen, in words."""
+    kind = "graded anchors" if found.is_graded else "anchors"
+    counts = " x ".join(str(len(axis)) for axis in found.axes)
+    kinks = [f"{_where(edge, a, names)}" for a, edges in enumerate(found.edges) for edge in edges]
+    said = f"{counts} {kind} with fitted values (condition {found.condition:.1g}, values up to {_size(found):.2g})"
+    return said + (f"; {', '.join(kinks[:4])}{', ...' * (len(kinks) > 4)}" if kinks else "")
+
+
+def _where(edge: Edge, axis: int, names: tuple[str, ...] | None) -> str:
+    kind = {1: "kink", 2: "jump of the second derivative"}.get(edge.order, f"jump of derivative {edge.order}")
+    return f"{kind} found at {names[axis] if names else f'x{axis + 1}'} = {edge.at:.6g}"
+
+
+def _size(found: GridFit) -> float:
+    return float(np.abs(found.values).max())

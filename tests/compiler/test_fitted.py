@@ -1,0 +1,119 @@
+"""Fitted constructions by name: tolerances, counts, given terms, and arguments that make no sense."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import attnforge as af
+from attnforge import constructions as made
+
+LINE = {"x": (-1, 1)}
+CUBE = af.Box(-1, 1, shape=(3,))
+TERMS = [([0], lambda x: np.sin(5 * x[..., 0])), ([1, 2], lambda x: x[..., 0] * np.exp(x[..., 1]))]
+
+
+def test_tensor_grid_by_tolerance_and_by_count():
+    by_tol = made.tensor_grid("sin(8*x)", LINE, tol=1e-9)
+    assert by_tol.certificate.estimate.error <= 1e-9
+    by_count = made.tensor_grid("sin(8*x)", LINE, anchors=12)
+    (head,) = by_count.network.heads
+    assert head.claims.roles.count("anchor") == 12
+    assert by_count.anchors > 12
+    assert "fitted values" in by_count.reason
+
+
+def test_one_count_an_axis_or_one_for_all():
+    domain = {"x": (0, 1), "y": (0, 1)}
+    (head,) = made.tensor_grid("exp(x*y)", domain, anchors=[5, 3]).network.heads
+    assert head.claims.roles.count("anchor") == 15
+    (head,) = made.tensor_grid("exp(x*y)", domain, anchors=4).network.heads
+    assert head.claims.roles.count("anchor") == 16
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("float64", 1e-9), ("float32", 1e-3), ("bfloat16", 0.2)])
+def test_few_anchors_are_fitted_for_the_dtype_that_runs(dtype, most):
+    """Values a float64 fit would like are noise in coarser dtypes."""
+    assert made.tensor_grid("sin(8*x)", LINE, anchors=6, dtype=dtype).certificate.estimate.error <= most
+
+
+@pytest.mark.parametrize("given", [{}, {"tol": 1e-3, "anchors": 5}])
+def test_either_tol_or_anchors(given):
+    with pytest.raises(af.RefusalError, match=r"either tol= or anchors="):
+        made.tensor_grid("sin(8*x)", LINE, **given)
+
+
+@pytest.mark.parametrize("anchors", [0, 1, -3, 2.5, "many", [5, 5], [], [[5]], [[1], [1, 2]], True])
+def test_counts_that_make_no_sense(anchors):
+    with pytest.raises(af.RefusalError, match=r"`anchors` must be a whole number, at least 2"):
+        made.tensor_grid("sin(8*x)", LINE, anchors=anchors)
+
+
+@pytest.mark.parametrize(("anchors", "inputs"), [(2000, 1), (10**12, 1), (300, 3)])
+def test_absurd_counts_are_refused_at_once(anchors, inputs):
+    started = time.process_time()
+    with pytest.raises(af.RefusalError, match=r"at most 1,024 along an axis and 4,000,000 in all"):
+        made.tensor_grid(lambda x: x.sum(axis=-1), af.Box(0, 1, shape=(inputs,)), anchors=anchors)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("tol", [0, -1e-3, float("nan"), float("inf"), "small"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda tol: made.tensor_grid("sin(8*x)", LINE, tol=tol),
+        lambda tol: made.polynomial("x^2", LINE, tol=tol),
+        lambda tol: made.ridge("sin(x + y)", {"x": (0, 1), "y": (0, 1)}, tol=tol),
+        lambda tol: made.additive(TERMS, CUBE, tol=tol),
+    ],
+    ids=["tensor_grid", "polynomial", "ridge", "given"],
+)
+def test_tolerances_that_make_no_sense(build, tol):
+    with pytest.raises(af.ToleranceError, match="positive number"):
+        build(tol)
+
+
+def test_dtypes_that_do_not_exist():
+    for build in (made.tensor_grid, made.ridge, made.polynomial):
+        with pytest.raises(af.RefusalError, match="float128"):
+            build("x", LINE, tol=1e-3, dtype="float128")
+    with pytest.raises(af.RefusalError, match="float128"):
+        made.additive(TERMS, CUBE, tol=1e-3, dtype="float128")
+
+
+def test_given_terms():
+    net = made.additive(TERMS, CUBE, tol=1e-7)
+    assert net.heads == 2
+    assert net.reason.startswith("A sum of 2 terms, as given")
+    points = np.random.default_rng(0).uniform(-1, 1, size=(500, 3))
+    wanted = np.sin(5 * points[:, 0]) + points[:, 1] * np.exp(points[:, 2])
+    assert np.abs(net(points) - wanted).max() <= 1e-7
+    assert made.additive(tuple(TERMS), CUBE, tol=1e-3).heads == 2
+
+
+@pytest.mark.parametrize("terms", [[([0], 3)], [([7], np.sin)], [np.sin], [([0, 0], np.sin)]])
+def test_wrong_pairs(terms):
+    with pytest.raises(af.TargetError, match="pair of distinct inputs"):
+        made.additive(terms, CUBE, tol=1e-3)
+
+
+def test_terms_whose_shapes_do_not_add_up():
+    mixed = [([0], lambda x: x[..., 0]), ([1], lambda x: x[..., :1])]
+    with pytest.raises(af.TargetError, match="shape"):
+        made.additive(mixed, CUBE, tol=1e-3)
+
+
+def test_what_a_construction_does_not_take_is_said():
+    with pytest.raises(af.RefusalError, match=r"`polynomial` takes polynomials.*not a polynomial.*Use af\.compile"):
+        made.polynomial("sin(x)", LINE, tol=1e-3)
+    with pytest.raises(af.RefusalError, match=r"`ridge` takes .*one input has no structure"):
+        made.ridge("sin(x)", LINE, tol=1e-3)
+    with pytest.raises(af.RefusalError, match=r"function of one linear form"):
+        made.ridge("x*y", {"x": (0, 1), "y": (0, 1)}, tol=1e-3)
+
+
+def test_callables_take_rows_of_inputs():
+    net = made.tensor_grid(lambda x: np.sin(x[..., 0]), af.Box(-1, 1, shape=(1,)), tol=1e-6)
+    assert float(net(0.5)) == pytest.approx(np.sin(0.5), abs=1e-6)
