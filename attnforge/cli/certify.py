@@ -55,10 +55,10 @@ def _prove(model: Compiled) -> tuple[Certificate | None, str | None]:
 
 def disagreement(stored: Certificate, proved: Certificate | None) -> str | None:
     """None where everything the stored certificate says follows from what was proved, else what does not."""
-    if proved is None or proved.bound is None:
-        return "no bound can be proved"
     if stored.bound is None:
         return "the stored certificate states no bound"
+    if proved is None or proved.bound is None:
+        return "no bound can be proved"
     if not proved.bound <= stored.bound:
         return f"the stored bound {stored.bound!r} is below the proved one, {proved.bound!r}"
     if stored.status == "proved" and proved.status != "proved":
