@@ -17,7 +17,7 @@ from attnforge.theorems.tensor_heads import FittedPlan
 
 FITTED = 2  # a closed form is preferred to a fit unless it is more than so many times as large
 UNPROVED_CELLS = 200_000  # hard cells are worth no more where nothing is proved by them
-PROBES = 512  # pairs of points that estimate the slope of what was built
+PROBES, STEP = 512, 1e-3  # points, and part of the box, that estimate slope and curvature of what was built
 
 
 def candidates(
@@ -37,18 +37,31 @@ def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: flo
     """The reason for a construction; for fitted heads, what was found and what hard selection would have cost."""
     if not isinstance(plan, FittedPlan):
         return f"{construction.function_class}: {construction.rate}"
-    box = compiled.domain
-    rng = np.random.default_rng(0)
-    lengths = box.upper - box.lower
-    points = rng.uniform(box.lower, box.upper, size=(PROBES, *box.shape))
-    near = np.clip(points + rng.choice([-1.0, 1.0], size=points.shape) * 1e-3 * lengths, box.lower, box.upper)
-    rise = np.abs(compiled.at_points(near) - compiled.at_points(points)).reshape(PROBES, -1).max(axis=1)
-    slope = float((rise / np.maximum(np.abs(near - points).max(axis=-1), np.finfo(np.float64).tiny)).max())
-    hard = math.prod(max(1.0, float(length) * slope / (2 * tol)) for length in lengths)
-    dropped = (
+    hard, tuned = _sampled_counts(compiled, tol)
+    others = f"sampled values would need about {hard:.1g} anchors hard" + (
+        "" if plan.is_graded else f", {tuned:.1g} tuned"
+    )
+    stated = (
         "; the stated Lipschitz constant proves nothing of fitted heads" if _proof_asked_for(compiled.target) else ""
     )
-    return f"{plan.reason}; hard selection would need about {hard:.1g} anchors{dropped}"
+    return f"{plan.reason}; {others}{stated}"
+
+
+def _sampled_counts(compiled: Compiled, tol: float) -> tuple[float, float]:
+    """Anchors of cubes of side h with sampled values: hard errs by L h / 2, tuned by C h^2 / 4 at c = 1.
+
+    L and C are the steepest slope and the largest curvature seen, of what was built, along diagonals.
+    """
+    box, rng = compiled.domain, np.random.default_rng(0)
+    lengths = box.upper - box.lower
+    step = STEP * lengths * rng.choice([-1.0, 1.0], size=(PROBES, *box.shape))
+    middle = rng.uniform(box.lower + STEP * lengths, box.upper - STEP * lengths, size=step.shape)
+    low, at, high = (compiled.at_points(middle + shift).reshape(PROBES, -1) for shift in (-step, 0 * step, step))
+    reach = max(float(STEP * lengths.max()), np.finfo(np.float64).tiny)
+    slope, curvature = np.abs(high - low).max() / (2 * reach), np.abs(high - 2 * at + low).max() / reach**2
+    sides = 2 * tol / slope if slope else math.inf, math.sqrt(4 * tol / curvature) if curvature else math.inf
+    hard, tuned = (math.prod(max(1.0, float(length) / side) for length in lengths) for side in sides)
+    return hard, tuned
 
 
 def _proof_asked_for(target: Target) -> bool:

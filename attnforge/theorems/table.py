@@ -111,7 +111,7 @@ def _grid_plan(table: Table, grid: Grid, tol: float, dtype: str) -> TablePlan:
 
 def _scattered_plan(table: Table, tol: float, dtype: str, roundoff: float) -> TablePlan:
     found = fit_scattered(table.points, table.table_values.reshape(len(table.points), -1), tol, roundoff)
-    return TablePlan((), _explain_scattered(found, len(table.points)), dtype, found)
+    return TablePlan((), _explain_scattered(found, len(table.points)), dtype, scattered=found)
 
 
 def _explain_grid(found: TableFit, grid: Grid) -> str:

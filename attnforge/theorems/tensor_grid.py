@@ -51,13 +51,13 @@ class TensorGrid(Construction[FittedPlan]):
         """Sample, resolve and fit: the smallest grid found whose error at fresh points is at most tol."""
         box, roundoff = target.domain, machine(dtype).roundoff
         found = fit_grid(flat_values(target), box.lower, box.upper, tol, roundoff)
-        return FittedPlan((TensorHead.on_inputs(found.axes, found.values),), explain(found, target.names), dtype)
+        return _plan(found, target, dtype)
 
     def with_counts(self, target: Target, counts: Sequence[int], dtype: str) -> FittedPlan:
         """The best fit found with so many anchors on the domain along every axis."""
         box, roundoff = target.domain, machine(dtype).roundoff
         found = fit_counts(flat_values(target), box.lower, box.upper, counts, roundoff)
-        return FittedPlan((TensorHead.on_inputs(found.axes, found.values),), explain(found, target.names), dtype)
+        return _plan(found, target, dtype)
 
     def cost(self, target: Target, plan: FittedPlan) -> Cost:
         """Keys and values of every anchor."""
@@ -70,6 +70,11 @@ class TensorGrid(Construction[FittedPlan]):
     def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
         """Nothing is known beyond the points looked at."""
         return {"fit": math.inf}
+
+
+def _plan(found: GridFit, target: Target, dtype: str) -> FittedPlan:
+    head = TensorHead.on_inputs(found.axes, found.values)
+    return FittedPlan((head,), explain(found, target.names), dtype, found.is_graded)
 
 
 def refuse_unless_function(target: Target, most: int) -> str | None:

@@ -47,11 +47,12 @@ class TensorHead:
 
 @dataclass(frozen=True, eq=False)
 class FittedPlan:
-    """The heads of one layer, and in words how they were chosen."""
+    """The heads of one layer, in words how they were chosen, and whether gaps follow a kink or a layer of f."""
 
     heads: tuple[TensorHead, ...]
     reason: str
     dtype: str = "float64"
+    is_graded: bool = False
 
 
 def heads_network(heads: Sequence[TensorHead], inputs: int, construction: str, dtype: str) -> Network:

@@ -144,4 +144,4 @@ def test_the_reason_is_reported_and_survives_a_file(text, tmp_path):
 def test_what_hard_selection_would_need_follows_from_slope_and_tol():
     """A slope of 8 on an interval of length 2 takes 2 * 8 / (2 tol) cells."""
     reason = af.compile("sin(8*x)", LINE, 1e-4).reason
-    assert "hard selection would need about 8e+04 anchors" in reason
+    assert "sampled values would need about 8e+04 anchors hard" in reason
