@@ -10,22 +10,18 @@ sharpness and more ghosts, not a finer grid. In several inputs the heat flow fac
 
 from __future__ import annotations
 
-import math
-
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.hermite import centred, coefficient_size, hermite_plan, hermite_values
 from attnforge.errors import RefusalError
-from attnforge.network import Network
 from attnforge.targets import Target
 from attnforge.targets.expression.polynomial import polynomial
 from attnforge.targets.formula import Formula
-from attnforge.theorems.construction import Construction, Cost
-from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
 MOST_INPUTS = 4
 
 
-class PolynomialHead(Construction[FittedPlan]):
+class PolynomialHead(HeadsConstruction):
     """One head over a row of anchors an input, with inverse heat values."""
 
     name = "polynomial"
@@ -58,15 +54,3 @@ class PolynomialHead(Construction[FittedPlan]):
         head = TensorHead.on_inputs(axes, hermite_values(coefficients, rows)[..., None])
         counts = " x ".join(str(row.count) for row in rows)
         return FittedPlan((head,), f"a polynomial: {counts} anchors with inverse heat values, in closed form", dtype)
-
-    def cost(self, target: Target, plan: FittedPlan) -> Cost:
-        """Keys and values of every anchor."""
-        return heads_cost(plan.heads, target.domain.shape[0])
-
-    def build(self, target: Target, plan: FittedPlan) -> Network:
-        """The weights."""
-        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
-
-    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
-        """Nothing is stated beyond the points looked at: the plan's own estimate includes rounding."""
-        return {"fit": math.inf}

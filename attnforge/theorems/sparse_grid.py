@@ -13,23 +13,19 @@ constants are unknown, so what is stated is the largest error seen.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from attnforge.anchors.combination import Combination, combine
 from attnforge.balls import machine
-from attnforge.network import Network
 from attnforge.targets import Target
-from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.max_affine import flat_values
 from attnforge.theorems.tensor_grid import refuse_unless_function
-from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
 FEWEST_INPUTS, MOST_INPUTS = 5, 12
 
 
-class SparseGrid(Construction[FittedPlan]):
+class SparseGrid(HeadsConstruction):
     """One head for each grid of a sparse set, over the inputs it needs.
 
     >>> from attnforge.targets import Box, Function
@@ -62,18 +58,6 @@ class SparseGrid(Construction[FittedPlan]):
             for grid in found.grids
         )
         return FittedPlan(tuple(heads), explain(found), dtype)
-
-    def cost(self, target: Target, plan: FittedPlan) -> Cost:
-        """Keys and values of every anchor."""
-        return heads_cost(plan.heads, target.domain.shape[0])
-
-    def build(self, target: Target, plan: FittedPlan) -> Network:
-        """The weights."""
-        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
-
-    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
-        """Nothing is known beyond the points looked at."""
-        return {"fit": math.inf}
 
 
 def explain(found: Combination) -> str:

@@ -8,7 +8,6 @@ anchors along the form. A **sum** of terms of few inputs is a layer of as many h
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
@@ -19,12 +18,10 @@ import numpy.typing as npt
 from attnforge.anchors.grid_fit import fit_grid
 from attnforge.balls import machine
 from attnforge.errors import RefusalError
-from attnforge.network import Network
 from attnforge.targets import Target
 from attnforge.targets.structure import Structure, Term, find_structure
-from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.tensor_grid import explain, refuse_unless_function
-from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +29,7 @@ MOST_INPUTS = 512
 SHARE = 0.8  # of the tolerance for the fits; the rest is for the structure itself, which is found to a tenth of it
 
 
-class _Structured(Construction[FittedPlan]):
+class _Structured(HeadsConstruction):
     """Heads of their own for the terms of a target, ``given`` or to be found."""
 
     kind: Literal["ridge", "additive"]
@@ -52,18 +49,6 @@ class _Structured(Construction[FittedPlan]):
         if structure.kind != self.kind:
             raise RefusalError(f"The target must be {self.function_class}", structure.reason, "Use tensor_grid")
         return fitted_terms(structure, tol, dtype)
-
-    def cost(self, target: Target, plan: FittedPlan) -> Cost:
-        """Keys and values of every head."""
-        return heads_cost(plan.heads, target.domain.shape[0])
-
-    def build(self, target: Target, plan: FittedPlan) -> Network:
-        """The weights."""
-        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
-
-    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
-        """Nothing is known beyond the points looked at."""
-        return {"fit": math.inf}
 
 
 class Ridge(_Structured):

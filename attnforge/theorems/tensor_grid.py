@@ -13,7 +13,6 @@ stated is the largest error seen.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,19 +21,17 @@ import numpy.typing as npt
 from attnforge.anchors.edges import Edge
 from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid
 from attnforge.balls import machine
-from attnforge.network import Network
 from attnforge.targets import Function, Target
 from attnforge.targets.formula import Formula
-from attnforge.theorems.construction import Construction, Cost
 from attnforge.theorems.max_affine import flat_values
-from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
+from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
 Array = npt.NDArray[np.float64]
 
 MOST_INPUTS = 8
 
 
-class TensorGrid(Construction[FittedPlan]):
+class TensorGrid(HeadsConstruction):
     """One head over the product of one row of anchors an input."""
 
     name = "tensor_grid"
@@ -58,18 +55,6 @@ class TensorGrid(Construction[FittedPlan]):
         box, roundoff = target.domain, machine(dtype).roundoff
         found = fit_counts(flat_values(target), box.lower, box.upper, counts, roundoff)
         return _plan(found, target, dtype)
-
-    def cost(self, target: Target, plan: FittedPlan) -> Cost:
-        """Keys and values of every anchor."""
-        return heads_cost(plan.heads, target.domain.shape[0])
-
-    def build(self, target: Target, plan: FittedPlan) -> Network:
-        """The weights."""
-        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
-
-    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
-        """Nothing is known beyond the points looked at."""
-        return {"fit": math.inf}
 
 
 def _plan(found: GridFit, target: Target, dtype: str) -> FittedPlan:

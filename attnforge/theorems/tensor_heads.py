@@ -20,7 +20,8 @@ from attnforge.anchors.axis import Axis
 from attnforge.anchors.cells import product
 from attnforge.balls import round_to
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
-from attnforge.theorems.construction import Cost
+from attnforge.targets import Target
+from attnforge.theorems.construction import Construction, Cost
 
 Array = npt.NDArray[np.float64]
 
@@ -53,6 +54,22 @@ class FittedPlan:
     reason: str
     dtype: str = "float64"
     is_graded: bool = False
+
+
+class HeadsConstruction(Construction[FittedPlan]):
+    """A construction whose plan holds the heads: what is left to say is whom it accepts and how it sizes them."""
+
+    def cost(self, target: Target, plan: FittedPlan) -> Cost:
+        """Keys and values of every anchor."""
+        return heads_cost(plan.heads, target.domain.shape[0])
+
+    def build(self, target: Target, plan: FittedPlan) -> Network:
+        """The weights."""
+        return heads_network(plan.heads, target.domain.shape[0], self.name, plan.dtype)
+
+    def bound(self, target: Target, plan: FittedPlan) -> dict[str, float]:
+        """No theorem bounds it: an enclosure or a measurement of the network does."""
+        return {"fit": math.inf}
 
 
 def heads_network(heads: Sequence[TensorHead], inputs: int, construction: str, dtype: str) -> Network:
