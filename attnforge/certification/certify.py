@@ -92,6 +92,8 @@ def _certify(network: Network, target: Target, domain: Box | None, dtype: str) -
         status, said = _regularity(target)
         assumptions = [*said, *assumptions]
     parts = {} if status == "sampled" else method.bound(run, target, box, machine(dtype))
+    if network.construction in FITTED and not np.isfinite(add_up(*parts.values())):
+        return _certificate("sampled", {}, [UNPROVED], network, box, dtype)  # the enclosure came to no end
     return _certificate(status, parts, assumptions, network, box, dtype)
 
 

@@ -39,8 +39,8 @@ def compile(
     """Compile a function into softmax-attention weights, off by at most ``tol``.
 
     The certificate says how that is known: ``proved``, ``conditional`` on a Lipschitz constant, or ``sampled``. Where
-    tol is close to the rounding of float64, a proof that assumes the worst rounding may exceed it while exact
-    arithmetic, proved, and the run, measured, do not; ``reason`` then says so.
+    tol is close to the rounding of float64, or at kinks of several inputs, the proved bound may exceed it while the
+    measured error does not; ``reason`` then says so.
 
     Args:
         target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"``, a sympy expression, a torch ``nn.Sequential`` of

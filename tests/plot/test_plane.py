@@ -29,7 +29,7 @@ def test_inputs_have_their_directions_and_names():
 
 
 def test_the_worst_point_and_the_anchors_are_marked():
-    net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-4)
+    net = af.compile(lambda p: np.exp(-(p[..., 0] ** 2)) * np.cos(3 * p[..., 1]), [(-1, 1), (-1, 1)], tol=1e-4)
     right = plane(net).axes[2]
     assert right.get_lines()[0].get_xydata()[0] == pytest.approx(net.certificate.estimate.at)
     claims = net.network.heads[0].claims

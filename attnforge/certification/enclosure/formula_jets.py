@@ -1,0 +1,178 @@
+r"""A formula as jets: its Taylor coefficients in several variables, enclosed on many cells at once.
+
+Sums and products are those of jets. A function g of one argument u is composed: its own Taylor coefficients
+$g^{(j)}(u_0)/j!$ at u's constant term come from python-flint's power series, the same rules as in one variable, and
+Horner's scheme in $u - u_0$ does the rest. Functions with kinks have a jet on the cells that decide their side; the
+others are left unknown (NaN).
+
+Every quantity has twice as many columns as there are cells: its jets at the middles, then its jets over the cells. It
+is the cell that decides on the side of a kink, for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_series, ctx
+
+from attnforge.balls import Balls, precision
+from attnforge.balls.arrays import TINY, UNIT
+from attnforge.certification.enclosure.jets import Jets, degrees, exp, reciprocal
+from attnforge.errors import CertificateError
+from attnforge.targets.expression import series
+from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.series import NotSmoothError
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
+
+Array = npt.NDArray[np.float64]
+Univariate = Callable[[arb_series], arb_series]
+
+BITS = 80
+LARGEST_POWER = 64  # whole exponents up to here by multiplication
+
+
+def formula_jets(tree: Node, names: Sequence[str], middle: Array, radius: Array, degree: int) -> tuple[Jets, Jets]:
+    """Taylor coefficients at the middles (cells, inputs), and at all points within ``radius`` of them.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> at, over = formula_jets(parse("x*y"), ("x", "y"), np.array([[2.0, 3.0]]), np.array([[0.5, 0.5]]), 2)
+    >>> at.mid.ravel().tolist()  # 6 + 2 t_y + 3 t_x + t_x t_y
+    [6.0, 2.0, 3.0, 0.0, 1.0, 0.0]
+    >>> bool(over.mid[0, 0] - over.rad[0, 0] <= 1.5 * 2.5)
+    True
+    """
+    table, cells = degrees(len(names), degree), len(middle)
+    mids, rads = np.concatenate([middle, middle]).T.copy(), np.concatenate([np.zeros_like(radius), radius]).T.copy()
+    variables = {name: Jets.variable(table, i, mids[i], rads[i]) for i, name in enumerate(names)}
+
+    def constant(mid: float, rad: float) -> Jets:
+        return Jets.constant(table, np.full(2 * cells, mid), np.full(2 * cells, rad))
+
+    def visit(node: Node, arguments: Sequence[Jets]) -> Jets:
+        if isinstance(node, Constant):
+            return constant(float(node.value), 0.0)
+        if isinstance(node, Variable):
+            if node.name not in variables:
+                raise CertificateError(f"The formula reads {', '.join(names)}", f"`{node.name}`", "Name all its inputs")
+            return variables[node.name]
+        return _apply(node, arguments, constant)
+
+    with np.errstate(all="ignore"), precision(BITS):
+        found = fold(tree, visit)
+    return (
+        Jets(table, found.mid[:, :cells], found.rad[:, :cells]),
+        Jets(table, found.mid[:, cells:], found.rad[:, cells:]),
+    )
+
+
+def _apply(node: Apply, arguments: Sequence[Jets], constant: Callable[[float, float], Jets]) -> Jets:
+    """One function of the table."""
+    if node.function == "^":
+        return _power(node, *arguments)
+    if node.function in _RULES:
+        found: Jets = _RULES[node.function](*arguments)
+        return found
+    rule = function_of(node).series
+    if not arguments:
+        mid, rad = _numbers(rule()[0])
+        return constant(mid, rad)
+    return _composed(rule, arguments[0])
+
+
+def _composed(rule: Univariate, u: Jets) -> Jets:
+    return u.compose(_coefficients(rule, u.mid[0], u.rad[0], u.table.degree))
+
+
+def _coefficients(rule: Univariate, mid: Array, rad: Array, degree: int) -> Balls:
+    """Taylor coefficients (degree + 1, cells) of a function of one argument; NaN where it has none."""
+    points, back = np.unique(np.stack([mid, rad]), axis=1, return_inverse=True)
+    before, found = ctx.cap, np.full((degree + 1, points.shape[1], 2), np.nan)
+    ctx.cap = degree + 1
+    try:
+        for i, (middle, radius) in enumerate(points.T):
+            if not (np.isfinite(middle) and np.isfinite(radius)):
+                continue
+            try:
+                expansion = rule(arb_series([arb(middle, radius), 1]))
+            except NotSmoothError:
+                continue
+            found[:, i] = [_numbers(expansion[j]) for j in range(degree + 1)]
+    finally:
+        ctx.cap = before
+    chosen = found[:, back.ravel()]
+    return Balls(chosen[..., 0], chosen[..., 1])
+
+
+def _numbers(value: arb) -> tuple[float, float]:
+    """Midpoint and radius in float64: the midpoint is rounded to nearest, the radius has 30 bits."""
+    mid, rad = float(value.mid()), float(value.rad())
+    return mid, (rad + 2 * UNIT * abs(mid) + TINY) * (1 + 2.0**-40) if mid or rad else 0.0
+
+
+def _power(node: Apply, base: Jets, exponent: Jets) -> Jets:
+    """Whole exponents by multiplication, constant ones by their series, others as exp(v log u)."""
+    written = node.arguments[1]
+    sign = 1.0
+    if isinstance(written, Apply) and written.function == "-":
+        written, sign = written.arguments[0], -1.0
+    if not isinstance(written, Constant):
+        return exp(exponent * _composed(series.logarithm, base))
+    value = sign * float(written.value)
+    if value.is_integer() and 0 < value <= LARGEST_POWER:
+        return _whole_power(base, int(value))
+    return _composed(lambda u: series.power(u, arb_series([arb(value)])), base)
+
+
+def _whole_power(base: Jets, exponent: int) -> Jets:
+    half = base if exponent < 2 else _whole_power(base, exponent // 2)
+    if exponent < 2:
+        return half
+    squared = half * half
+    return squared * base if exponent % 2 else squared
+
+
+def _divide(above: Jets, below: Jets) -> Jets:
+    return above * reciprocal(below)
+
+
+def _choose(test: Jets, if_positive: Jets, otherwise: Jets, *, at_zero: bool) -> Jets:
+    """One jet on the cells where ``test`` is positive, the other where it is negative, nothing known elsewhere.
+
+    ``at_zero`` says that both agree where the test is zero: then cells may touch the zero set.
+    """
+    cells = test.mid.shape[1] // 2
+    mid, rad = test.mid[0, cells:], test.rad[0, cells:]
+    positive, negative = (mid >= rad, mid <= -rad) if at_zero else (mid > rad, mid < -rad)
+    return if_positive.where(np.tile(positive, 2), otherwise).only(np.tile(positive | negative, 2))
+
+
+def _level(u: Jets, value: float) -> Jets:
+    return Jets.constant(u.table, np.full(u.mid.shape[1], value), np.zeros(u.mid.shape[1]))
+
+
+def _larger(u: Jets, v: Jets) -> Jets:
+    return _choose(u - v, u, v, at_zero=True)
+
+
+def _smaller(u: Jets, v: Jets) -> Jets:
+    return _choose(u - v, v, u, at_zero=True)
+
+
+_RULES: dict[str, Any] = {
+    "+": lambda *terms: reduce(Jets.__add__, terms),
+    "*": lambda *factors: reduce(Jets.__mul__, factors),
+    "-": Jets.__neg__,
+    "/": _divide,
+    "exp": exp,
+    "abs": lambda u: _choose(u, u, -u, at_zero=True),
+    "max": lambda *each: reduce(_larger, each),
+    "min": lambda *each: reduce(_smaller, each),
+    "relu": lambda u: _choose(u, u, _level(u, 0.0), at_zero=True),
+    "clamp": lambda u, a, b: _smaller(_larger(u, a), b),
+    "sign": lambda u: _choose(u, _level(u, 1.0), _level(u, -1.0), at_zero=False),
+    "step": lambda u: _choose(u, _level(u, 1.0), _level(u, 0.0), at_zero=False),
+}
