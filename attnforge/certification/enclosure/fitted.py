@@ -20,6 +20,7 @@ Array = npt.NDArray[np.float64]
 
 MOST_INPUTS = 4
 LOOSE = 10.0  # a bound so many times the error attained is not worth stating: the enclosure came to no end
+WORK, FEWEST = 2.5e7, 1000  # cells times keys, about 20 seconds of two inputs; and the cells a proof needs at least
 CELLS = 20_000  # boxes looked at; a number, not a time, so that a proof can be repeated elsewhere
 
 
@@ -48,6 +49,11 @@ def _on_a_line(network: Network, target: Formula, domain: Box) -> tuple[float, A
 
 
 def _on_a_box(network: Network, target: Formula, domain: Box) -> tuple[float, Array, Array, Array]:
-    found = supremum_box(network, target.tree, target.names, domain.lower, domain.upper, cells=CELLS, seconds=math.inf)
+    """The same on boxes; infinity where the heads are too large for enough of them to be looked at."""
+    keys = sum(head.memory_size for head in network.heads)
+    cells = min(CELLS, int(WORK / (keys * 4.0 ** (domain.lower.size - 2))))
+    if cells < FEWEST:
+        return math.inf, domain.lower[None], domain.upper[None], np.array([math.inf])
+    found = supremum_box(network, target.tree, target.names, domain.lower, domain.upper, cells=cells, seconds=math.inf)
     loose = found.bound > max(LOOSE * found.seen, 1e-9 * float(found.cells.size.max()))
     return math.inf if loose else found.bound, found.cells.lower, found.cells.upper, found.cells.size
