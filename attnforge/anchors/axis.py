@@ -84,6 +84,12 @@ class Axis:
         slack = 1e-9 * (self.upper - self.lower)
         return np.asarray((self.positions >= self.lower - slack) & (self.positions <= self.upper + slack))
 
+    @property
+    def is_graded(self) -> bool:
+        """Whether the gaps differ."""
+        gaps = np.diff(self.positions)
+        return len(gaps) > 1 and bool(gaps.max() > 1.001 * gaps.min())
+
     def weights(self, x: Array) -> Array:
         """Softmax weights (len(x), p)."""
         u = (x - self.origin) * self.scale

@@ -64,7 +64,7 @@ class GridFit:
     @property
     def is_graded(self) -> bool:
         """Whether any axis has anchors of unequal gaps."""
-        return any(axis.scale == 1.0 and axis.linear == 1.0 for axis in self.axes)
+        return any(axis.is_graded for axis in self.axes)
 
     def at(self, points: Array) -> Array:
         """The head's output (N, k) at (N, r) points, by one softmax an axis."""

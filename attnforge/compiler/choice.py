@@ -34,7 +34,7 @@ def candidates(
 
 
 def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: float) -> str:
-    """The reason for a construction; for fitted heads, what was found and what hard selection would have cost."""
+    """The reason for a construction; for fitted heads, what was found and what sampled values would have cost."""
     if not isinstance(plan, FittedPlan):
         return f"{construction.function_class}: {construction.rate}"
     hard, tuned = _sampled_counts(compiled, tol)

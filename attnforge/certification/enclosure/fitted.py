@@ -13,7 +13,7 @@ from attnforge.certification.enclosure.one_input import BITS, supremum
 from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.errors import CertificateError
-from attnforge.network import Network
+from attnforge.network import Network, check_architecture
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]
@@ -33,6 +33,9 @@ def bound_fitted(network: Network, target: Target, domain: Box, machine: Machine
     """``fit``: the supremum of |heads - formula| in exact arithmetic; ``rounding``: what the run adds."""
     if not isinstance(target, Formula) or not is_enclosed(target):
         raise CertificateError("This proof covers formulas of few inputs", target.describe(), "Measure it instead")
+    if network.features != domain.lower.size or check_architecture(network) != 1:
+        got = f"{network.features} inputs and {check_architecture(network)} outputs"
+        raise CertificateError(f"The network must take {domain.lower.size} inputs and return one value", got)
     bound, lower, upper, sizes = (_on_a_line if domain.lower.size == 1 else _on_a_box)(network, target, domain)
     encode, heads = read_heads(network)
     return {"fit": bound, "rounding": rounding(encode, heads, lower, upper, sizes, machine)}
