@@ -3,60 +3,181 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
-from attnforge.balls import Machine, precision
+from attnforge.balls import Machine, add_up, gamma, precision, product_up, up
 from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
-from attnforge.certification.enclosure.one_input import BITS, supremum
-from attnforge.certification.enclosure.run import rounding
+from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
+from attnforge.certification.enclosure.one_input import READ, supremum
+from attnforge.certification.enclosure.run import SLACK, LinearInput, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
+from attnforge.certification.enclosure.terms import Term, terms_of
 from attnforge.errors import CertificateError
 from attnforge.network import Network, check_architecture
 from attnforge.targets import Box, Formula, Target
+from attnforge.targets.expression.tree import variables
+from attnforge.targets.structure.ridge import direction_of
+from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
+Report = Callable[[float], None]
 
 MOST_INPUTS = 4
 LOOSE = 10.0  # a bound so many times the error attained is not worth stating: the enclosure came to no end
 WORK, FEWEST = 2.5e7, 1000  # cells times keys, about 20 seconds of two inputs; and the cells a proof needs at least
 CELLS = 20_000  # boxes looked at; a number, not a time, so that a proof can be repeated elsewhere
+NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
+ENCLOSING = 0.95  # of the way, to one who waits: the rest is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBound:
+    """Named parts of the bound; the largest error found in exact arithmetic; what kept the bound from it, if anything.
+
+    Of a sum of terms no single point is looked at, and ``seen`` is zero.
+
+    ``parts``: ``fit`` is the supremum of |heads - formula| in exact arithmetic, ``rounding`` what the run adds.
+    """
+
+    parts: dict[str, float]
+    seen: float
+    limit: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Enclosed:
+    """The supremum, and the cells (C, D), or along a linear form (C, 1), on which to look at rounding."""
+
+    bound: float
+    seen: float
+    limit: str | None
+    lower: Array
+    upper: Array
+    form: LinearInput | None = None
 
 
 def is_enclosed(target: Target) -> bool:
-    """Whether there is an enclosure for this kind of target: formulas of up to four inputs."""
+    """Whether there is an enclosure on boxes for this kind of target: formulas of up to four inputs."""
     return isinstance(target, Formula) and target.domain.shape[0] <= MOST_INPUTS
 
 
-def bound_fitted(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
+def may_be_enclosed(target: Target) -> bool:
+    """Whether there may be a proof: also of sums of terms of few inputs, and of functions of one linear form."""
+    if is_enclosed(target) or not isinstance(target, Formula):
+        return is_enclosed(target)
+    small = all(len(variables(part)) <= MOST_INPUTS for part in summands(target.tree))
+    return small or direction_of(target.tree, target.names, target.domain) is not None
+
+
+def bound_fitted(
+    network: Network, target: Target, domain: Box, machine: Machine, progress: Report | None = None
+) -> dict[str, float]:
     """``fit``: the supremum of |heads - formula| in exact arithmetic; ``rounding``: what the run adds."""
-    if not isinstance(target, Formula) or not is_enclosed(target):
+    return prove_fitted(network, target, domain, machine, progress).parts
+
+
+def prove_fitted(
+    network: Network, target: Target, domain: Box, machine: Machine, progress: Report | None = None
+) -> FittedBound:
+    """The bound's parts, infinite if the enclosure came to no end, and what limited them.
+
+    ``progress`` is told the fraction of the work done, which never falls.
+    """
+    if not isinstance(target, Formula):
         raise CertificateError("This proof covers formulas of few inputs", target.describe(), "Measure it instead")
     if network.features != domain.lower.size or check_architecture(network) != 1:
         got = f"{network.features} inputs and {check_architecture(network)} outputs"
         raise CertificateError(f"The network must take {domain.lower.size} inputs and return one value", got)
-    bound, lower, upper, sizes = (_on_a_line if domain.lower.size == 1 else _on_a_box)(network, target, domain)
+    found = _proved(network, target, domain, machine, progress)
+    if progress is not None:
+        progress(1.0)
+    return found
+
+
+def _proved(network: Network, target: Formula, domain: Box, machine: Machine, progress: Report | None) -> FittedBound:
+    """Along a line where there is one, term by term where the network is a sum, else on boxes."""
+    line = as_line(network, target, domain, machine)
+    if line is not None:
+        return _with_rounding(network, machine, _on_a_line(line, domain, _part(progress, 0.0, ENCLOSING)))
+    terms = terms_of(network, target, domain)
+    if terms is None:
+        return _with_rounding(network, machine, _on_a_box(network, target, domain, _part(progress, 0.0, ENCLOSING)))
+    found = _by_terms(terms, machine, progress)
+    apart = sum(len(term.inputs) for term in terms) == domain.lower.size
+    if apart or domain.lower.size > MOST_INPUTS:
+        return found
+    other = _with_rounding(network, machine, _on_a_box(network, target, domain, None))
+    return min(found, other, key=lambda each: add_up(*each.parts.values()))
+
+
+def _by_terms(terms: list[Term], machine: Machine, progress: Report | None) -> FittedBound:
+    """The terms' bounds added up, and the sum of the constants taken from them."""
+    found = []
+    for i, term in enumerate(terms):
+        part = _part(progress, i / len(terms), (i + 1) / len(terms))
+        found.append(prove_fitted(term.network, term.target, term.domain, machine, part))
+    left = abs(math.fsum(term.constant for term in terms))
+    fit = add_up(*(each.parts["fit"] for each in found), up(left) if left else 0.0)
+    heads = [head for term in terms for head in term.network.heads]
+    sizes = [float(np.max(np.abs(np.asarray(head.memory_values)) @ np.abs(head.output))) * SLACK for head in heads]
+    adding = product_up(gamma(sum(len(head.output) for head in heads), machine.roundoff), add_up(*sizes))
+    limits = [each.limit for each in found if each.limit is not None]
+    parts = {"fit": fit, "rounding": add_up(*(each.parts["rounding"] for each in found), adding)}
+    return FittedBound(parts, 0.0, limits[0] if limits else None)
+
+
+def _part(progress: Report | None, start: float, end: float) -> Report | None:
+    """A part of the way, for a step that tells its own."""
+    return None if progress is None else lambda done: progress(start + (end - start) * done)
+
+
+def _with_rounding(network: Network, machine: Machine, found: _Enclosed) -> FittedBound:
     encode, heads = read_heads(network)
-    return {"fit": bound, "rounding": rounding(encode, heads, lower, upper, sizes, machine)}
+    added = rounding(encode, heads, found.lower, found.upper, machine, NEGLIGIBLE * found.bound, found.form)
+    return FittedBound({"fit": found.bound, "rounding": added}, found.seen, found.limit)
 
 
-def _on_a_line(network: Network, target: Formula, domain: Box) -> tuple[float, Array, Array, Array]:
-    """The bound, and the cells with the output's size on them."""
+def as_line(network: Network, target: Formula, domain: Box, machine: Machine) -> Line | None:
+    """Heads and formula along a line: those of one input, or of one linear form as the dtype holds it."""
     encode, heads = read_heads(network)
-    with precision(BITS):
-        exact = tuple(affine_head(encode, head, 1) for head in heads)
-    found = supremum(exact, target.tree, target.names[0], float(domain.lower[0]), float(domain.upper[0]))
-    lower, upper = (np.array([[getattr(cell, end)] for cell in found.cells]) for end in ("lower", "upper"))
-    return found.bound, lower, upper, np.array([cell.size for cell in found.cells])
+    with precision(READ):
+        exact = tuple(affine_head(encode, head, domain.lower.size) for head in heads)
+        if domain.lower.size > 1:
+            parallel = max(PARALLEL, 8 * machine.roundoff)
+            return line_of(exact, target.tree, target.names, domain, parallel)
+        ends = domain.lower.item(), domain.upper.item()
+        return Line(exact, target.tree, {target.names[0]: (arb(1), arb(0))}, *ends, np.ones(1), ends)
 
 
-def _on_a_box(network: Network, target: Formula, domain: Box) -> tuple[float, Array, Array, Array]:
-    """The same on boxes; infinity where the heads are too large for enough of them to be looked at."""
-    keys = sum(head.memory_size for head in network.heads)
-    cells = min(CELLS, int(WORK / (keys * 4.0 ** (domain.lower.size - 2))))
-    if cells < FEWEST:
-        return math.inf, domain.lower[None], domain.upper[None], np.array([math.inf])
-    found = supremum_box(network, target.tree, target.names, domain.lower, domain.upper, cells=cells, seconds=math.inf)
+def _on_a_line(line: Line, domain: Box, progress: Report | None) -> _Enclosed:
+    """Cells of the linear form; rounding looks at the form with weights rounded to float64, whose ends differ a bit."""
+    found = supremum(line.heads, line.tree, line.forms, line.lower, line.upper, progress=progress)
+    low, high = (np.array([[getattr(cell, end)] for cell in found.cells]) for end in ("lower", "upper"))
+    low[low == line.lower], high[high == line.upper] = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
+    form = LinearInput(line.weights, domain.lower.ravel(), domain.upper.ravel()) if domain.lower.size > 1 else None
+    return _Enclosed(found.bound, found.seen, found.limit, low, high, form)
+
+
+def _on_a_box(network: Network, target: Formula, domain: Box, progress: Report | None) -> _Enclosed:
+    """Boxes; infinity where there are too many inputs, or the heads too large for enough boxes to be looked at."""
+    lower, upper = domain.lower.ravel(), domain.upper.ravel()
+    cells = boxes_allowed(network)
+    if lower.size > MOST_INPUTS or cells < FEWEST:
+        return _Enclosed(math.inf, 0.0, "heads too large to be looked at on enough boxes", lower[None], upper[None])
+    found = supremum_box(
+        network, target.tree, target.names, lower, upper, cells=cells, seconds=math.inf, progress=progress
+    )
     loose = found.bound > max(LOOSE * found.seen, 1e-9 * float(found.cells.size.max()))
-    return math.inf if loose else found.bound, found.cells.lower, found.cells.upper, found.cells.size
+    bound = math.inf if loose else found.bound
+    return _Enclosed(bound, found.seen, found.limit, found.cells.lower, found.cells.upper)
+
+
+def boxes_allowed(network: Network) -> int:
+    """How many boxes a proof of seconds may look at."""
+    keys = sum(head.memory_size for head in network.heads)
+    return min(CELLS, int(WORK / (keys * 4.0 ** (network.features - 2))))

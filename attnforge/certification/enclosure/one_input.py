@@ -9,14 +9,15 @@ $$ e(m + t) = \sum_{j<K} c_j t^j + R\,t^K, \qquad |e| \le \sum_{j<K} |c_j| r^j +
 the $c_j$ from balls around the point m, R from balls around the cell. Around a kink of the formula, where there is no
 series, $|e| \le |e(m)| + (|\mathrm{net}'| + |f'|)\,r$ with Clarke's derivative, or the ranges of both. The cell with
 the largest bound is cut until that bound is within a few per cent of the largest error found, or a limit is reached;
-the bound holds in any case.
+the bound holds in any case. Where the balls around a point blur the error, they get more bits; where many cells did
+not suffice, the expansion gets more terms.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from flint import arb, arb_mat, arb_series, ctx
 
 from attnforge.balls import add_up, precision, upper
 from attnforge.certification.enclosure.affine_heads import AffineHead
+from attnforge.certification.enclosure.progress import Progress
 from attnforge.targets.expression import derivative
 from attnforge.targets.expression.evaluate import bounds, taylor
 from attnforge.targets.expression.intervals import Interval
@@ -33,96 +35,161 @@ from attnforge.targets.expression.series import NotSmoothError
 from attnforge.targets.expression.tree import Node
 
 Array = npt.NDArray[np.float64]
+Form = tuple[arb, arb]
 
-ORDER = 8
-BITS = 160
+ORDERS = {12: 300, 16: 3_000, 24: 40_000}  # terms of the expansion, and the cells after which there are more
+BITS = (160, 320, 640)
+READ = BITS[-1]  # bits for the weights' products: balls as narrow as the finest arithmetic wants them
+BLURRED = 0.02  # the part of a bound that balls around a point may have
 CLOSE = 1.1  # the bound may exceed the largest error found by this factor
 CELLS = 40_000
-NOTHING = 1e-25  # an error that need not be told from zero
+BLIND = "what can be told of points as near as float64 numbers, or of weights known to so many digits"
+NOTHING = 1e-32  # an error that need not be told from zero
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """An interval; bounds of |error| and of the output's size on it; and the error at its middle, from below."""
+    """An interval; a bound of |error| on it; and the error at its middle, from below.
+
+    ``blur`` is the part of the bound that comes from balls around the middle, made with ``bits``: more of these, not
+    smaller cells, lessen it.
+    """
 
     lower: float
     upper: float
     bound: float
-    size: float
     seen: float
+    blur: float
+    bits: int
 
 
 @dataclass(frozen=True, eq=False)
 class Supremum:
-    """The proved bound, the largest error found, and the cells that cover the domain."""
+    """The proved bound, the largest error found, and the cells that cover the domain.
+
+    ``limit`` says what ended the search before the bound was close to the error found, if anything did.
+    """
 
     bound: float
     seen: float
     cells: tuple[Cell, ...]
+    limit: str | None
 
 
-def supremum(heads: tuple[AffineHead, ...], tree: Node, name: str, lower: float, upper: float) -> Supremum:
-    """A bound of |heads - formula| on [lower, upper], from cells cut where it is largest."""
-    with _series(BITS, ORDER + 1):
-        return _search(_Error([_Row(head) for head in heads], tree, name), lower, upper)
+def supremum(
+    heads: tuple[AffineHead, ...],
+    tree: Node,
+    name: str | Mapping[str, Form],
+    lower: float,
+    upper: float,
+    *,
+    close: float = CLOSE,
+    cells: int = CELLS,
+    progress: Callable[[float], None] | None = None,
+) -> Supremum:
+    """A bound of |heads - formula| on [lower, upper], from cells cut where it is largest.
+
+    Cutting ends when the bound is within ``close`` of the largest error found, or at a limit; ``progress`` is told the
+    fraction of the way. ``name`` is the formula's variable; or the formula's variables are affine functions of the
+    point, with slopes and offsets known to lie in balls.
+    """
+    error = ErrorOnIntervals(heads, tree, {name: (arb(1), arb(0))} if isinstance(name, str) else name)
+    return _search(error, lower, upper, close, cells, Progress(progress))
 
 
-def _search(error: _Error, low: float, high: float) -> Supremum:
+def _search(error: ErrorOnIntervals, low: float, high: float, close: float, limit: int, progress: Progress) -> Supremum:
     start = error.on(low, high)
     heap, seen, count, done = [(-start.bound, 0, start)], start.seen, 1, []
-    while heap and -heap[0][0] > max(CLOSE * seen, NOTHING) and count < CELLS:
+    while heap and -heap[0][0] > (goal := max(close * seen, NOTHING)) and count < limit:
         cell = heapq.heappop(heap)[2]
-        middle = cell.lower / 2 + cell.upper / 2
-        if not cell.lower < middle < cell.upper:
+        ends = [(cell.lower, cell.upper)] if error.sharpen(cell, count) else _halves(cell)
+        if not ends or error.is_blind(cell):
             done.append(cell)
             continue
-        for ends in ((cell.lower, middle), (middle, cell.upper)):
-            child = error.on(*ends)
+        for each in ends:
+            child = error.on(*each)
             seen = max(seen, child.seen)
             heapq.heappush(heap, (-child.bound, count, child))
             count += 1
+        progress.tell(-heap[0][0], goal)
     cells = (*done, *(entry[2] for entry in heap))
-    return Supremum(max(cell.bound for cell in cells), seen, cells)
+    bound = max(cell.bound for cell in cells)
+    if bound <= max(close * seen, NOTHING):
+        return Supremum(bound, seen, cells, None)
+    return Supremum(bound, seen, cells, f"{limit} cells" if count >= limit else BLIND)
 
 
-class _Error:
-    """The heads' sum minus the formula, expanded on cells."""
+def _halves(cell: Cell) -> list[tuple[float, float]]:
+    middle = cell.lower / 2 + cell.upper / 2
+    return [(cell.lower, middle), (middle, cell.upper)] if cell.lower < middle < cell.upper else []
 
-    def __init__(self, rows: list[_Row], tree: Node, name: str) -> None:
-        self.rows, self.tree, self.name = rows, tree, name
-        self.slope = derivative(tree, name)
+
+class ErrorOnIntervals:
+    """The heads' sum minus the formula, expanded on cells, with as many terms and bits as were found necessary."""
+
+    def __init__(self, heads: tuple[AffineHead, ...], tree: Node, forms: Mapping[str, Form]) -> None:
+        self.rows, self.tree, self.forms = [_Row(head) for head in heads], tree, dict(forms)
+        self.slopes = {name: derivative(tree, name) for name in forms}
+        self.order, self.bits = next(iter(ORDERS)), BITS[0]
+
+    def sharpen(self, cell: Cell, count: int) -> bool:
+        """More terms after so many cells, more bits where balls blur this cell's bound; whether that may help it."""
+        self.order = next((order for order, cells in ORDERS.items() if count < cells), self.order)
+        blurred = cell.blur > BLURRED * cell.bound and math.isfinite(cell.bound)
+        if blurred and cell.bits == self.bits:
+            self.bits = next((bits for bits in BITS if bits > self.bits), self.bits)
+        return blurred and cell.bits < self.bits
+
+    def is_blind(self, cell: Cell) -> bool:
+        """Whether the bound is what balls around the middle make of the error there, with as many bits as there are."""
+        blurred = cell.bits == BITS[-1] and cell.blur > BLURRED * cell.bound
+        return blurred and cell.bound <= CLOSE * (cell.seen + 2 * cell.blur)
 
     def on(self, low: float, high: float) -> Cell:
         """The bound on a cell: by series where there is one, else by slopes or ranges."""
-        middle = low / 2 + high / 2
+        with _series(self.bits, self.order + 1):
+            return self._on(low, high)
+
+    def _on(self, low: float, high: float) -> Cell:
+        middle, order = low / 2 + high / 2, self.order
         point, whole = arb(middle), arb(low).union(arb(high))
         r = (arb(high) - point).max(point - arb(low))
         at = self._heads(point, middle)
         try:
             over = self._heads(whole, middle)
         except NotSmoothError:  # too large a cell: the sum of the weights may vanish
-            return Cell(low, high, math.inf, math.inf, 0.0)
+            return Cell(low, high, math.inf, 0.0, 0.0, self.bits)
         try:
-            at_middle = at - taylor(self.tree, {self.name: arb_series([point, 1])})
-            remainder = (over - taylor(self.tree, {self.name: arb_series([whole, 1])}))[ORDER]
-            terms = [upper(abs(at_middle[j]) * r**j) for j in range(ORDER)]
-            bound, seen = add_up(*terms, upper(abs(remainder) * r**ORDER)), at_middle[0]
+            at_middle = at - taylor(self.tree, self._arguments(point))
+            remainder = (over - taylor(self.tree, self._arguments(whole)))[order]
+            terms = [upper(abs(at_middle[j]) * r**j) for j in range(order)]
+            bound, seen = add_up(*terms, upper(abs(remainder) * r**order)), at_middle[0]
+            blur = float(sum((at_middle[j].rad() * r**j for j in range(order)), start=arb(0)))
         except NotSmoothError:
-            bound, seen = self._rough(at[0], over, point, Interval(arb(low), arb(high)), r)
+            bound, seen = self._rough(at[0], over, point, arb(low), arb(high), r)
+            blur = float(seen.rad())
         found = float(abs(seen).lower()) if seen.is_finite() else 0.0
-        size = upper(abs(over[0]))
-        return Cell(low, high, bound if bound == bound else math.inf, size, max(0.0, found))
+        return Cell(low, high, bound if bound == bound else math.inf, max(0.0, found), blur, self.bits)
 
     def _heads(self, x: arb, middle: float) -> arb_series:
-        return sum((row.series(x, middle) for row in self.rows[1:]), start=self.rows[0].series(x, middle))
+        parts = [row.series(x, middle, self.order, self.bits) for row in self.rows]
+        return sum(parts[1:], start=parts[0])
 
-    def _rough(self, at: arb, over: arb_series, point: arb, whole: Interval, r: arb) -> tuple[float, arb]:
+    def _arguments(self, x: arb) -> dict[str, arb_series]:
+        return {name: arb_series([slope * x + offset, slope]) for name, (slope, offset) in self.forms.items()}
+
+    def _between(self, low: arb, high: arb) -> dict[str, Interval]:
+        """The formula's variables on an interval, from end to end."""
+        ends = {name: (slope * low + offset, slope * high + offset) for name, (slope, offset) in self.forms.items()}
+        return {name: Interval(a.lower().min(b.lower()), a.upper().max(b.upper())) for name, (a, b) in ends.items()}
+
+    def _rough(self, at: arb, over: arb_series, point: arb, low: arb, high: arb, r: arb) -> tuple[float, arb]:
         """By the slopes of both, or by their ranges, whichever is smaller."""
-        cell = {self.name: whole}
-        value = bounds(self.tree, {self.name: Interval(point, point)})
+        cell = self._between(low, high)
+        value = bounds(self.tree, self._between(point, point))
         seen = at - value.lower.union(value.upper)
-        slope = bounds(self.slope, cell)
-        by_slope = upper(abs(seen) + (abs(over[1]) + _largest(slope)) * r)
+        slopes = [abs(self.forms[name][0]) * _largest(bounds(tree, cell)) for name, tree in self.slopes.items()]
+        by_slope = upper(abs(seen) + (abs(over[1]) + sum(slopes, start=arb(0))) * r)
         found = bounds(self.tree, cell)
         by_range = upper(abs(over[0] - found.lower.union(found.upper)))
         return min(by_slope if by_slope == by_slope else math.inf, by_range if by_range == by_range else math.inf), seen
@@ -135,32 +202,34 @@ class _Row:
         self.slopes, self.offsets = head.slopes.entries(), head.offsets.entries()
         self.values = [head.values[k, 0] for k in range(len(self.slopes))]
         self._near = np.array([float(a.mid()) for a in self.slopes]), np.array([float(b.mid()) for b in self.offsets])
-        self._powers: dict[int, tuple[list[arb], list[arb], arb_mat]] = {}
+        self._powers: dict[tuple[int, int, int], tuple[list[arb], list[arb], arb_mat]] = {}
 
-    def series(self, x: arb, middle: float) -> arb_series:
+    def series(self, x: arb, middle: float, order: int, bits: int) -> arb_series:
         """The head at x + t, x a ball around the middle: a quotient of two series."""
         near_slopes, near_offsets = self._near
         winner = int((near_slopes * middle + near_offsets).argmax())
-        tilts, shifts, powers = self._relative(winner)
+        tilts, shifts, powers = self._relative(winner, order, bits)
         weights = [(d * x + b).exp() for d, b in zip(tilts, shifts, strict=True)]
         columns = arb_mat(len(weights), 2, [z for w, v in zip(weights, self.values, strict=True) for z in (w * v, w)])
         found = powers * columns
-        above, below = ([found[j, i] for j in range(ORDER + 1)] for i in (0, 1))
+        above, below = ([found[j, i] for j in range(order + 1)] for i in (0, 1))
         if not below[0] > 0:
             raise NotSmoothError("weights whose sum may vanish")
         return arb_series(above) / arb_series(below)
 
-    def _relative(self, winner: int) -> tuple[list[arb], list[arb], arb_mat]:
-        """Slopes and offsets relative to the winner's, and the matrix d_k^j / j!."""
-        if winner not in self._powers:
+    def _relative(self, winner: int, order: int, bits: int) -> tuple[list[arb], list[arb], arb_mat]:
+        """Slopes and offsets relative to the winner's, and the matrix d_k^j / j!, kept for each arithmetic."""
+        if (winner, order, bits) not in self._powers:
             tilts = [a - self.slopes[winner] for a in self.slopes]
             shifts = [b - self.offsets[winner] for b in self.offsets]
-            rows, factorial = [], arb(1)
-            for j in range(ORDER + 1):
-                factorial = factorial * max(j, 1)
-                rows += [d**j / factorial for d in tilts]
-            self._powers[winner] = tilts, shifts, arb_mat(ORDER + 1, len(tilts), rows)
-        return self._powers[winner]
+            tilts[winner], shifts[winner] = arb(0), arb(0)  # of a ball and itself, not of two numbers in it
+            row = [arb(1)] * len(tilts)
+            rows = list(row)
+            for j in range(1, order + 1):
+                row = [z * d / j for z, d in zip(row, tilts, strict=True)]
+                rows += row
+            self._powers[winner, order, bits] = tilts, shifts, arb_mat(order + 1, len(tilts), rows)
+        return self._powers[winner, order, bits]
 
 
 def _largest(found: Interval) -> arb:

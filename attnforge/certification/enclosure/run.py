@@ -1,80 +1,300 @@
 r"""What rounding adds to heads over constant keys: scores, exponentials, sums, for any order of summation.
 
-On a cell with winner w let $e_k$ be the exact weights relative to w's. The run's are $e_k e^{\eta_k}$ with $\eta_w = 0$
-and $|\eta_k|$ at most what rounding does to two scores on this cell: each is a sum of products $q_f K_{kf}$, off by
-$\gamma \sum_f |q_f||K_{kf}|$, and the query's own error counts with $|K_{kf} - K_{wf}|$. Then
+On a cell let $e_k$ be the exact weights, up to a common factor. The run's are $e_k e^{\delta_k}$, again up to a common
+factor (the maximum it subtracts, the query's error in the direction of the best key w), with $|\delta_k| \le \eta_k$:
+products $q_f K_{kf}$ that are not exact, their sum, the subtraction of the maximum, exponentials. So
 $$ |\mathrm{out}' - \mathrm{out}|
-   = \Big|\frac{\sum_k e_k (e^{\eta_k} - 1)(v_k - \mathrm{out})}{\sum_k e_k e^{\eta_k}}\Big|
-   \le \frac{\sum_k e_k (e^{|\eta_k|} - 1)\,(|v_k| + |\mathrm{out}|)}{\sum_k e_k e^{-|\eta_k|}} : $$
-far keys' rounding counts with their weight. Adding up the weighted values costs a relative $\gamma$ of
-$\sum_k w_k |v_k|$, adding up heads one of their sum.
+   = \Big|\frac{\sum_k e_k (e^{\delta_k} - 1)(v_k - \mathrm{out})}{\sum_k e_k e^{\delta_k}}\Big|
+   \le \frac{\sum_k e_k (e^{\eta_k} - 1)\,(|v_k - o| + D)}{\sum_k e_k e^{-\eta_k}}, \qquad |\mathrm{out} - o| \le D : $$
+keys count with their weight and with their distance to the output. With o the output at the middle and $\sigma_k$ the
+most that the cell moves a log-weight, $D = \sum_k e_k (e^{\sigma_k} - 1)|v_k - o| / \sum_k e_k e^{-\sigma_k}$.
+
+Sums: any order is a binary tree, whose node errs by u times its exact sum, and by no more than the smaller of its two
+addends. A sum over j leaves is at most $G_j$, the larger of the j largest positive and the j largest negative terms;
+among the trees with m leaves, the one that adds leaf after leaf has, for every s, the most nodes of more than s leaves:
+the error is at most $u \sum_{j=2}^m G_j$. Terms beyond the m largest err by at most their sum: the best m is taken.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, add_up, gamma, product_up
-from attnforge.certification.row_of_anchors import softmax_roundings
-from attnforge.certification.tokens import Tokens, input_tokens, linear, project
+from attnforge.balls import Balls, Machine, gamma, product_up
+from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, project
 from attnforge.network import Head, Linear
 
 Array = npt.NDArray[np.float64]
 
-BLOCK = 2**21  # pairs of a cell and a key held at once
-SLACK = 1 + 2.0**-40  # for the roundings of an expression of positive terms, sums over the keys included
+BLOCK = 2**20  # pairs of a cell and a key held at once
+PAIRS = 2**23  # pairs looked at to sharpen the bound, at most
+SLACK = 1 + 2.0**-30  # for the roundings of an expression of positive terms, sums over the keys included
+CLOSE = 1.05  # cells are cut until the bound is this near to what it is at points
+HALVINGS = 60  # of a cell, at most: float64 has no more
+TOP = 16  # cells whose middles are those points
+KEYS = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
+LARGEST = 700.0  # exponents above are not told apart
+EXPONENTIAL, EXPONENTIAL_64 = 40, 8  # roundings charged to one: 20 units in the last place, 4 in float64
 
 
 def rounding(
-    encode: tuple[Linear, ...], heads: tuple[Head, ...], lower: Array, upper: Array, sizes: Array, machine: Machine
+    encode: tuple[Linear, ...],
+    heads: tuple[Head, ...],
+    lower: Array,
+    upper: Array,
+    machine: Machine,
+    enough: float = 0.0,
+    form: LinearInput | None = None,
 ) -> float:
     """The largest difference between the run and exact arithmetic on cells (C, D) from ``lower`` to ``upper``.
 
-    ``sizes`` (C,) bound the exact output of the heads on the cells; the bound is over all outputs.
+    The bound is over all outputs. Cells where it exceeds ``enough`` are looked at closely, and cut. With ``form`` the
+    cells (C, 1) are intervals of a linear form of the input, which the heads read.
     """
-    tokens = input_tokens(lower, upper, machine)
-    for layer in encode:
-        tokens = linear(layer, tokens, machine)
-    found = [_head(head, project(tokens, head.query, machine), sizes, machine) for head in heads]
-    off, mass = (sum(part[i] for part in found) for i in (0, 1))
-    added = gamma(len(heads) + 2, machine.roundoff) * mass if len(heads) > 1 else 0.0
-    return float(np.max(off + added)) * SLACK
+    run = _Run(encode, heads, machine, form)
+    found = run.on(lower, upper)
+    open_ = found > enough
+    settled, left = float(found[~open_].max(initial=0.0)), PAIRS
+    low, high = lower[open_], upper[open_]
+    found = run.on(low, high, sharp=True) if len(low) else found
+    for _ in range(HALVINGS if len(low) else 0):
+        top = np.argsort(-found)[:TOP]
+        middle = low[top] / 2 + high[top] / 2
+        goal = max(enough, CLOSE * float(run.on(middle, middle, sharp=True).max()))
+        cut = found > goal
+        left -= 2 * int(cut.sum()) * run.keys
+        if not cut.any() or left < 0:
+            break
+        settled = max(settled, float(found[~cut].max(initial=0.0)))
+        low, high = run.halves(low[cut], high[cut])
+        found = run.on(low, high, sharp=True)
+    return max(settled, float(found.max())) * SLACK
 
 
-def _head(head: Head, query: Tokens, sizes: Array, machine: Machine) -> tuple[Array, Array]:
-    """On every cell, the rounding of one head, and the sum of its weights times absolute values."""
-    count = len(query.source)
-    step = max(1, BLOCK // head.memory_size)
-    blocks = [slice(i, i + step) for i in range(0, count, step)]
-    found = [_cells(head, query.rows(block), sizes[block], machine) for block in blocks]
-    return np.concatenate([off for off, _ in found]), np.concatenate([mass for _, mass in found])
+@dataclass(frozen=True, eq=False)
+class LinearInput:
+    """The linear form y = weights . x of inputs in a box."""
+
+    weights: Array
+    lower: Array
+    upper: Array
+
+    def along(self, query: Tokens, lower: Array, upper: Array) -> Tokens:
+        """A query on the whole box (one row) as one of y on cells (C, 1); what is no function of y is uncertain."""
+        slope, size = query.slope[0], np.maximum(np.abs(self.lower), np.abs(self.upper))
+        pivot = int(np.abs(self.weights * (self.upper - self.lower)).argmax())
+        multiple = slope.mid[pivot] / self.weights[pivot]
+        parallel = self.weights[:, None] * multiple
+        beside = size @ (np.abs(slope.mid - parallel) + slope.rad + 2.0**-51 * np.abs(parallel)) * SLACK
+        cells, width = len(lower), len(multiple)
+        return Tokens(
+            np.arange(cells),
+            Balls.between(lower, upper),
+            Balls.exact(np.broadcast_to(multiple, (cells, 1, width))),
+            Balls(
+                *(np.broadcast_to(part, (cells, width)) for part in (query.constant.mid, query.constant.rad + beside))
+            ),
+            np.broadcast_to(query.error, (cells, width)),
+        )
 
 
-def _cells(head: Head, query: Tokens, sizes: Array, machine: Machine) -> tuple[Array, Array]:
-    keys, values = np.asarray(head.memory_keys), np.abs(np.asarray(head.memory_values)).max(axis=1)
-    count, middle = len(values), query.box.mid
-    at = np.einsum("cd,cdf->cf", middle, query.slope.mid) + query.constant.mid
-    winner = (at @ keys.T).argmax(axis=1)
-    apart = keys[None] - keys[winner][:, None]
-    size = query.magnitude()
-    scores = size @ np.abs(keys).T
-    both = scores + np.take_along_axis(scores, winner[:, None], axis=1)
-    uncertain = np.einsum("cd,cdf->cf", query.box.magnitude(), query.slope.rad) + query.constant.rad
-    known = gamma(keys.shape[1] + 8) * both + np.einsum("cpf,cf->cp", np.abs(apart), uncertain)
-    swing = np.einsum("cpd,cd->cp", np.abs(np.einsum("cpf,cdf->cpd", apart, query.slope.mid)), query.box.rad)
-    swing = (swing * (1 + 2.0**-30) + known) * SLACK
-    at_keys = np.einsum("cpf,cf->cp", apart, at)
-    eta = gamma(keys.shape[1] + 4, machine.accumulation) * both + np.einsum("cpf,cf->cp", np.abs(apart), query.error)
-    eta = (eta + 2 * (softmax_roundings(count, machine) + keys.shape[1] * machine.underflow)) * SLACK
-    eta[np.arange(len(winner)), winner] = 0.0
-    high = np.exp(np.minimum(at_keys + swing, 700.0)) * SLACK
-    low = np.exp(at_keys - swing - eta) / SLACK
-    total = np.maximum(low.sum(axis=1), 1.0) / SLACK
-    spread = values + np.minimum(sizes, values.max())[:, None]
-    disturbed = (high * np.expm1(np.minimum(eta, 700.0)) * spread).sum(axis=1) / total
-    mass = (high * np.exp(np.minimum(eta, 700.0)) * values).sum(axis=1) / total
-    half = machine.roundoff > machine.accumulation
-    relative = add_up(gamma(count + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff), 2.0**-50)
-    lost = product_up(count, machine.underflow, float(values.max()) + 1.0)
-    return (disturbed + relative * mass + lost) * SLACK, mass * SLACK
+class _Run:
+    """The run of some heads in some dtype, and what rounding does to it on cells."""
+
+    def __init__(
+        self, encode: tuple[Linear, ...], heads: tuple[Head, ...], machine: Machine, form: LinearInput | None
+    ) -> None:
+        self.encode, self.heads, self.machine, self.form = encode, heads, machine, form
+        self.keys = sum(head.memory_size for head in heads)
+
+    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array:
+        """Bounds (C,) on cells; ``sharp`` ones take longer."""
+        step = max(1, BLOCK // max(head.memory_size for head in self.heads))
+        blocks = [slice(i, i + step) for i in range(0, len(lower), step)]
+        return np.concatenate([self._block(lower[block], upper[block], sharp) for block in blocks])
+
+    def _block(self, lower: Array, upper: Array, sharp: bool) -> Array:
+        form = self.form
+        tokens = input_tokens(*((lower, upper) if form is None else (form.lower[None], form.upper[None])), self.machine)
+        for layer in self.encode:
+            tokens = linear(layer, tokens, self.machine)
+        queries = [project(tokens, head.query, self.machine) for head in self.heads]
+        if form is not None:
+            queries = [form.along(query, lower, upper) for query in queries]
+        pairs = zip(self.heads, queries, strict=True)
+        parts = [_head(head, query, self.machine, sharp) for head, query in pairs]
+        off, size = (np.sum([part[i] for part in parts], axis=0) for i in (0, 1))
+        terms = sum(len(head.output) for head in self.heads)
+        added = gamma(terms - 1 if len(parts) > 1 else 0, self.machine.roundoff) * (off + size)
+        found = (off + added).max(axis=1) * SLACK
+        return np.where(np.isnan(found), np.inf, found)
+
+    def halves(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Cells cut in two across their longest axis."""
+        rows, axis = np.arange(len(lower)), (upper - lower).argmax(axis=1)
+        middle = lower[rows, axis] / 2 + upper[rows, axis] / 2
+        first, second = upper.copy(), lower.copy()
+        first[rows, axis] = second[rows, axis] = middle
+        return np.concatenate([lower, second]), np.concatenate([first, upper])
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Weights of keys on cells, (C, p), relative to the best key's.
+
+    At the middle their logarithms are ``relative``; the cell moves these by at most ``moved``, the run by ``eta``.
+    """
+
+    relative: Array
+    moved: Array
+    eta: Array
+
+    def at(self) -> Array:
+        """The weights at the middle."""
+        return np.exp(self.relative)
+
+    def change(self) -> Array:
+        """By how much a weight on the cell may differ from that at the middle."""
+        small = np.exp(self.relative) * np.expm1(np.minimum(self.moved, 1.0))
+        return np.where(self.moved <= 1.0, small, np.exp(np.minimum(self.relative + self.moved, LARGEST)))
+
+    def disturbance(self) -> Array:
+        """By how much the run may differ from a weight; infinite where that leaves float64."""
+        high = self.relative + self.moved
+        small = np.exp(np.minimum(high, LARGEST)) * np.expm1(np.minimum(self.eta, 1.0))
+        found = np.where(self.eta <= 1.0, small, np.exp(np.minimum(high + self.eta, LARGEST)))
+        return np.where(high + self.eta < LARGEST, found, np.inf)
+
+    def share(self) -> Array:
+        """Upper bounds of the run's softmax weights."""
+        high = np.exp(np.minimum(self.relative + self.moved + self.eta, LARGEST))
+        return np.minimum(high * SLACK / self.total(self.moved + self.eta)[:, None], 1.0)
+
+    def total(self, moved: Array) -> Array:
+        """The sum of the weights from below, when each may shrink by exp(-moved)."""
+        return np.asarray(np.exp(self.relative - moved).sum(axis=1) / SLACK)
+
+
+def _head(head: Head, query: Tokens, machine: Machine, sharp: bool) -> tuple[Array, Array]:
+    """On every cell, for every output (C, m): the rounding of one head, and a bound of its exact output."""
+    weights = _weights(head, query, machine)
+    columns = [_output(weights, np.asarray(head.memory_values), column, machine, sharp) for column in head.output.T]
+    off, size = (np.stack([found[i] for found in columns], axis=1) for i in (0, 1))
+    return off, size
+
+
+def _weights(head: Head, query: Tokens, machine: Machine) -> _Weights:
+    keys = np.asarray(head.memory_keys)
+    slope, radius = query.slope.mid[0], query.box.rad  # the same affine map of the input on every cell
+    tilts, sizes, width = slope @ keys.T, np.abs(keys).T, keys.shape[1] + len(slope)
+    reach = query.box.magnitude() @ np.abs(slope) + np.abs(query.constant.mid)
+    uncertain = query.box.magnitude() @ query.slope.rad[0] + query.constant.rad
+    scores = query.box.mid @ tilts + query.constant.mid @ keys.T
+    winner = scores.argmax(axis=1)
+    known = gamma(width + 12) * (reach @ sizes) + 2.0**-51
+    moved, eta = known + _of(known, winner), np.zeros_like(known)
+    for d in range(len(slope)):
+        moved += np.abs(tilts[d] - tilts[d][winner][:, None]) * radius[:, d, None]
+    for f in range(keys.shape[1]):
+        apart = np.abs(keys[:, f] - keys[winner, f][:, None])
+        moved += apart * uncertain[:, f, None]
+        eta += apart * query.error[:, f, None]
+    moved[np.arange(len(winner)), winner] = 0.0  # relative to itself
+    moved *= SLACK
+    size = np.abs(scores) + radius @ np.abs(tilts) + known + (uncertain + query.error) @ sizes
+    relative = scores - _of(scores, winner)
+    eta += _score_roundings(query, keys, size, relative, moved, machine)
+    return _Weights(relative, moved, eta * SLACK)
+
+
+def _of(array: Array, winner: npt.NDArray[np.int64]) -> Array:
+    return np.take_along_axis(array, winner[:, None], axis=1)
+
+
+def _score_roundings(query: Tokens, keys: Array, size: Array, relative: Array, moved: Array, machine: Machine) -> Array:
+    """Disturbance (C, p) of log-weights by products and sums, by subtracting the maximum, and by exponentials.
+
+    The last sum of a score errs by a unit of the score, at most ``size``; sums before it by one of all sizes together.
+    float32 kernels may work with powers of two: a product by log2(e), known to a unit, before the subtraction.
+    """
+    unit, features = machine.accumulation, keys.shape[1]
+    told, sizes = query.magnitude(), np.abs(keys).T
+    both = told @ sizes
+    constant = ~np.any(query.slope.magnitude() > 0, axis=1) & (query.error == 0) & (query.constant.rad == 0)
+    exact = constant & _power_of_two(query.constant.mid)
+    inexact = np.where(exact, 0.0, told) @ np.where(_power_of_two(keys), 0.0, np.abs(keys)).T
+    sums = np.maximum((told > 0).astype(np.float64) @ (keys != 0).T - 1.0, 0.0)
+    wrong = gamma(features + 1, unit) * both
+    made = inexact + np.maximum(sums - 1.0, 0.0) * (both + wrong) + np.minimum(sums, 1.0) * (size + wrong)
+    off = moved + wrong + query.error @ sizes
+    lead = np.maximum((relative + off).max(axis=1, keepdims=True), 0.0)  # the run's largest score is at most so high
+    apart = lead - relative + off
+    made += apart if machine.name == "float64" else 4 * apart + size + wrong
+    each = 1 + (EXPONENTIAL_64 if machine.name == "float64" else EXPONENTIAL)
+    exponentials = gamma(math.ceil(len(keys) / KEYS) * each, unit)
+    return np.asarray(unit * (1 + 2.0**-12) * made + exponentials + 4 * features * machine.underflow)
+
+
+def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
+    """Factors whose products are exact; zero is one of them."""
+    return np.isin(np.abs(np.frexp(values)[0]), (0.0, 0.5))
+
+
+def _output(weights: _Weights, values: Array, output: Array, machine: Machine, sharp: bool) -> tuple[Array, Array]:
+    """The rounding (C,) of one output, and a bound of its size in exact arithmetic."""
+    written, mass = values @ output, np.abs(values) @ np.abs(output)
+    count, width = values.shape
+    at = weights.at()
+    middle = at @ written / at.sum(axis=1)
+    signed = written - middle[:, None]
+    gap = (np.abs(signed) + gamma(width + 2) * (mass + np.abs(middle)[:, None])) * SLACK
+    farthest = gap.max(axis=1)
+    moved = np.abs((at * signed).sum(axis=1)) + ((weights.change() + gamma(count + 8) * at) * gap).sum(axis=1)
+    spread = np.fmin(moved * SLACK / weights.total(weights.moved), farthest)
+    size = (np.abs(middle) + spread) * SLACK
+    disturbed = (weights.disturbance() * (gap + spread[:, None])).sum(axis=1) * SLACK
+    disturbed = np.fmin(disturbed / weights.total(weights.moved + weights.eta), 2 * farthest)  # within the values
+    share = weights.share()
+    made = _sums(share, values, output, size + disturbed, machine, sharp)
+    return (disturbed + made) * SLACK, size if width == 1 else share @ mass
+
+
+def _sums(share: Array, values: Array, output: Array, size: Array, machine: Machine, sharp: bool) -> Array:
+    """The rounding (C,) of weighted sums, of their division by the sum of weights, and of what comes after.
+
+    A product and two roundings of the division may fall on each term; the half types round weights and the result.
+    """
+    count, unit = len(values), machine.accumulation
+    mass = share @ (np.abs(values) @ np.abs(output))
+    blocks = math.ceil(count / KEYS) - 1
+    if sharp:
+        adding = np.sum([_added(share * column, unit) for column in (values * np.abs(output)).T], axis=0)
+        adding, normed = adding + gamma(blocks, unit) * mass, _added(share, unit) + gamma(blocks, unit)
+    else:
+        adding = gamma(count + blocks, unit) * mass
+        normed = np.full(len(share), gamma(count + blocks, unit))
+    normed = normed / (1 - np.minimum(normed, 0.5)) if normed.max() <= 0.5 else np.full(len(share), np.inf)
+    half = machine.roundoff > unit
+    after = gamma(int(count_roundings(output[:, None])[0]) + 2 * half, machine.roundoff)
+    lost = product_up(2 * count, machine.underflow, float(np.abs(values).max() * np.abs(output).sum()) + 1.0)
+    made = (adding * (1 + gamma(4, machine.roundoff)) + gamma(3, unit) * mass) * (1 + normed) + normed * size
+    return np.asarray((made + after * (mass + made) + lost) * SLACK)
+
+
+def _added(terms: Array, unit: float) -> Array:
+    """What any order of adding up (C, p) terms may lose, for terms at most this large, of these signs."""
+    count = terms.shape[1]
+    ordered = np.sort(terms, axis=1)
+    above, below = np.maximum(ordered[:, ::-1], 0.0).cumsum(axis=1), np.maximum(-ordered, 0.0).cumsum(axis=1)
+    sizes = np.sort(np.abs(terms), axis=1)
+    least = sizes.cumsum(axis=1)
+    beyond = np.concatenate([least[:, -2::-1], np.zeros((len(terms), 1))], axis=1)  # the terms after the m largest
+    largest = np.maximum(above, below)
+    nodes = np.arange(count)
+    among = largest.cumsum(axis=1) - largest[:, :1] + nodes * beyond
+    everything = gamma(count, unit) * least[:, -1]
+    found = (unit * (among + nodes * everything[:, None]) + (1 + 2 * gamma(count, unit)) * beyond).min(axis=1)
+    return np.asarray(np.minimum(found, everything) * SLACK)

@@ -9,15 +9,18 @@ Bernstein coefficients. Where the formula has no jet (a kink), $|e| \le |e(m)| +
 Clarke's derivatives, or the ranges of both.
 
 Boxes whose bound exceeds the largest error found by more than a factor are cut, many at a time, across the axis that
-adds most, until there are none or a limit is reached; the bound holds in any case. float64 midpoints and radii add
+adds most, until there are none or a limit is reached; the bound holds in any case. The first cuts are where the formula
+has kinks in one input. Blocks of boxes are independent: long searches share them among processes, and find the same
+numbers. float64 midpoints and radii add
 about $10^{-13}$ times the size of the values: errors below that cannot be told from zero.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +33,8 @@ from attnforge.certification.enclosure.factors import FactorHead, factor_head
 from attnforge.certification.enclosure.formula_jets import formula_jets
 from attnforge.certification.enclosure.head_jets import head_jets
 from attnforge.certification.enclosure.jets import Degrees, Jets, degrees
+from attnforge.certification.enclosure.kinks import kink_cuts
+from attnforge.certification.enclosure.progress import Progress
 from attnforge.errors import CertificateError
 from attnforge.network import Network
 from attnforge.targets.expression import derivative
@@ -44,6 +49,7 @@ PIECES = {1: 8, 2: 4, 3: 2, 4: 2}
 CLOSE = 1.2  # the bound may exceed the largest error found by this factor
 CELLS = 60_000
 SECONDS = 90.0
+STARTED, SHARED = 4.0, 12.0  # seconds: processes are started after so long, if the rest seems to take as long as this
 BATCH = 1024  # cells cut at once
 BLOCK = 2**20  # numbers of one array held at once
 SLACK = 1 + 2.0**-40  # for sums of positive numbers, computed in float64
@@ -74,20 +80,29 @@ class Cells:
 
     def join(self, other: Cells) -> Cells:
         """Both sets of boxes."""
-        names = self.__dataclass_fields__
-        return Cells(*(np.concatenate([getattr(self, name), getattr(other, name)]) for name in names))
+        return join([self, other])
 
     def __len__(self) -> int:
         return len(self.bound)
 
 
+def join(sets: Sequence[Cells]) -> Cells:
+    """All boxes of some sets, in their order."""
+    names = Cells.__dataclass_fields__
+    return Cells(*(np.concatenate([getattr(each, name) for each in sets]) for name in names))
+
+
 @dataclass(frozen=True, eq=False)
 class BoxSupremum:
-    """The proved bound, the largest error found, and the cells that cover the box."""
+    """The proved bound, the largest error found, and the cells that cover the box.
+
+    ``limit`` says what ended the search before the bound was close to the error found, if anything did.
+    """
 
     bound: float
     seen: float
     cells: Cells
+    limit: str | None
 
 
 def supremum_box(
@@ -100,11 +115,23 @@ def supremum_box(
     close: float = CLOSE,
     cells: int = CELLS,
     seconds: float = SECONDS,
+    progress: Callable[[float], None] | None = None,
+    workers: int | None = None,
 ) -> BoxSupremum:
     """A bound of |first output - formula| on the box, for one layer of heads over constant keys.
 
-    Cutting ends when the bound is within ``close`` of the largest error found, or at a limit of cells or seconds.
+    Cutting ends when the bound is within ``close`` of the largest error found, or at a limit of cells or seconds;
+    ``progress`` is told the fraction of the way. ``workers`` processes share the boxes; None starts as many as there
+    are processors once the search turns out long, 1 none. The result does not depend on it.
     """
+    error, low, high = error_on_box(network, tree, names, lower, upper)
+    return _Search(error, close, cells, seconds, Progress(progress), workers).run(low, high)
+
+
+def error_on_box(
+    network: Network, tree: Node, names: Sequence[str], lower: npt.ArrayLike, upper: npt.ArrayLike
+) -> tuple[ErrorOnBoxes, Array, Array]:
+    """What is to be bounded, and the ends of its box, checked."""
     low, high = (np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in (lower, upper))
     if (
         len(names) not in ORDERS
@@ -115,22 +142,74 @@ def supremum_box(
         got = f"{len(names)} names, {low.size} lower and {high.size} upper ends"
         raise CertificateError("This proof covers boxes of one to four inputs, a name and two ends each", got)
     encode, heads = read_heads(network)
-    error = _Error(tuple(factor_head(encode, head, len(low)) for head in heads), tree, tuple(names), high - low)
-    return _search(error, low, high, close, cells, seconds)
+    heads_ = tuple(factor_head(encode, head, len(low)) for head in heads)
+    return ErrorOnBoxes(heads_, tree, tuple(names), high - low), low, high
 
 
-def _search(error: _Error, low: Array, high: Array, close: float, limit: int, seconds: float) -> BoxSupremum:
-    until = time.monotonic() + seconds
-    found = error.on(low[None], high[None])
-    while len(found) < limit and time.monotonic() < until:
-        seen = float(found.seen.max())
-        open_ = np.flatnonzero((found.bound > np.maximum(close * seen, FLOORS * found.floor)) & _divisible(found))
-        if not len(open_):
-            break
-        worst = open_[np.argsort(-found.bound[open_], kind="stable")[:BATCH]]
-        kept = np.setdiff1d(np.arange(len(found)), worst)
-        found = found.take(kept).join(error.on(*_halves(found.take(worst))))
-    return BoxSupremum(float(found.bound.max()), float(found.seen.max()), found)
+class _Search:
+    """Boxes, the worst of which are cut."""
+
+    def __init__(
+        self,
+        error: ErrorOnBoxes,
+        close: float,
+        limit: int,
+        seconds: float,
+        progress: Progress,
+        workers: int | None,
+    ) -> None:
+        self.error, self.close, self.limit, self.seconds, self.progress = error, close, limit, seconds, progress
+        self.workers = 1 if workers is None else workers
+        self.may_start = workers is None
+
+    def run(self, low: Array, high: Array) -> BoxSupremum:
+        """Cut until the bound is close, or a limit is reached."""
+        start = time.monotonic()
+        found = self.error.on(*first_boxes(self.error, low, high))
+        limit = None
+        while len(open_ := self._open(found)):
+            passed = time.monotonic() - start
+            if len(found) >= self.limit or passed >= self.seconds:
+                limit = f"{self.limit} boxes" if len(found) >= self.limit else f"{self.seconds:g} seconds"
+                break
+            worst = open_[np.argsort(-found.bound[open_], kind="stable")[:BATCH]]
+            kept = np.setdiff1d(np.arange(len(found)), worst)
+            found = found.take(kept).join(self._on(*_halves(found.take(worst))))
+            self.progress.tell(float(found.bound.max()), self.close * float(found.seen.max()))
+            self._share(passed)
+        bound, seen = float(found.bound.max()), float(found.seen.max())
+        if limit is None and bound > self.close * seen:
+            limit = "what the proof's own float64 numbers can tell"
+        return BoxSupremum(bound, seen, found, limit)
+
+    def _open(self, found: Cells) -> npt.NDArray[np.int64]:
+        """Boxes worth a cut."""
+        goal = np.maximum(self.close * float(found.seen.max()), FLOORS * found.floor)
+        return np.flatnonzero((found.bound > goal) & _divisible(found))
+
+    def _on(self, lower: Array, upper: Array) -> Cells:
+        if self.workers == 1:
+            return self.error.on(lower, upper)
+        import joblib
+
+        tasks = [joblib.delayed(self.error.block)(lower[part], upper[part]) for part in self.error.parts(len(lower))]
+        return join(joblib.Parallel(n_jobs=self.workers)(tasks))
+
+    def _share(self, passed: float) -> None:
+        """Start processes if the search has taken long and the fraction done says that it will go on."""
+        done = min(max(self.progress.done, 0.0), 1.0)
+        if self.may_start and passed > STARTED and passed * (1 - done) > SHARED * done:
+            import joblib
+
+            self.workers, self.may_start = joblib.effective_n_jobs(-1), False
+
+
+def first_boxes(error: ErrorOnBoxes, low: Array, high: Array) -> tuple[Array, Array]:
+    """The box, cut where the formula has kinks in one input."""
+    edges = [np.array([a, *cuts, b]) for a, b, cuts in zip(low, high, error.kinks(low, high), strict=True)]
+    pieces = [list(pairwise(edge.tolist())) for edge in edges]
+    boxes = np.array(list(product(*pieces)))
+    return boxes[..., 0], boxes[..., 1]
 
 
 def _middle(lower: Array, upper: Array) -> Array:
@@ -158,7 +237,7 @@ def _halves(cells: Cells) -> tuple[Array, Array]:
     return np.concatenate([cells.lower, second]), np.concatenate([first, cells.upper])
 
 
-class _Error:
+class ErrorOnBoxes:
     """The heads' sum minus the formula, expanded on cells."""
 
     def __init__(self, heads: tuple[FactorHead, ...], tree: Node, names: tuple[str, ...], widths: Array) -> None:
@@ -181,16 +260,20 @@ class _Error:
             weights = max(weights, held * left)
         return weights
 
+    def kinks(self, low: Array, high: Array) -> list[Array]:
+        """Where the formula has kinks in one input, for each."""
+        return kink_cuts(self.tree, self.names, low, high)
+
+    def parts(self, count: int) -> list[slice]:
+        """Blocks of boxes that are looked at together."""
+        return [slice(i, i + self.step) for i in range(0, count, self.step)]
+
     def on(self, lower: Array, upper: Array) -> Cells:
         """The bounds on boxes, in blocks."""
-        blocks = [slice(i, i + self.step) for i in range(0, len(lower), self.step)]
-        found = [self._block(lower[block], upper[block]) for block in blocks]
-        result = found[0]
-        for each in found[1:]:
-            result = result.join(each)
-        return result
+        return join([self.block(lower[part], upper[part]) for part in self.parts(len(lower))])
 
-    def _block(self, lower: Array, upper: Array) -> Cells:
+    def block(self, lower: Array, upper: Array) -> Cells:
+        """The bounds on some boxes at once."""
         middle = _middle(lower, upper)
         radius = np.maximum(np.maximum(_apart(upper, middle), _apart(middle, lower)), THINNEST)
         with np.errstate(all="ignore"):

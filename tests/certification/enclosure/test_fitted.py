@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import attnforge as af
+from attnforge.balls import machine
+from attnforge.certification.enclosure import fitted
+from attnforge.certification.enclosure.fitted import bound_fitted, prove_fitted
 
 
 def test_a_network_of_other_shape_is_refused():
@@ -12,3 +15,26 @@ def test_a_network_of_other_shape_is_refused():
         af.certify(pair.network, "sin(x)", {"x": (0, 1)})
     with pytest.raises(af.CertificateError, match="must take 2 inputs"):
         af.certify(af.compile("sin(x)", {"x": (0, 1)}, tol=1e-4).network, "sin(x) + y", {"x": (0, 1), "y": (0, 1)})
+
+
+def test_a_limit_is_said_in_words(monkeypatch):
+    """Too few boxes allowed: no bound, and the reason."""
+    net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-8, construction="tensor_grid")
+    assert prove_fitted(net.network, net.target, net.domain, machine("float64")).limit is None
+    monkeypatch.setattr(fitted, "WORK", 2e4)
+    found = prove_fitted(net.network, net.target, net.domain, machine("float64"))
+    assert found.parts["fit"] == np.inf
+    assert "enough boxes" in found.limit
+
+
+def test_the_parts_are_those_of_the_certificate():
+    net = af.compile("sin(8*x)", {"x": (-1, 1)}, tol=1e-8)
+    assert bound_fitted(net.network, net.target, net.domain, machine("float64")) == dict(net.certificate.parts)
+
+
+@pytest.mark.parametrize("tol", [1e-11, 1e-12, 3e-13])
+@pytest.mark.parametrize(("text", "interval"), [("sin(8*x)", (-1, 1)), ("exp(x)", (-1, 1)), ("log(x)", (0.1, 2))])
+def test_near_rounding_the_bound_is_within_ten_times_the_error(text, interval, tol):
+    net = af.compile(text, {"x": interval}, tol=tol)
+    found = af.measure(net, points=20_000).sup
+    assert found <= net.certificate.bound <= 10 * found

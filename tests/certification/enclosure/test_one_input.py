@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,8 +15,8 @@ import attnforge as af
 from attnforge.balls import machine, precision
 from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
 from attnforge.certification.enclosure.fitted import bound_fitted
-from attnforge.certification.enclosure.one_input import BITS, supremum
-from attnforge.network import Attention
+from attnforge.certification.enclosure.one_input import READ, supremum
+from attnforge.network import Attention, Head
 from attnforge.targets.expression import parse
 
 CASES = [
@@ -83,11 +84,54 @@ def test_a_value_changed_by_more_than_the_slack_is_seen(where):
 def test_cells_cover_the_interval():
     net = af.compile("abs(x)*x", {"x": (-1, 2)}, tol=1e-5, construction="tensor_grid")
     encode, heads = read_heads(net.network)
-    with precision(BITS):
+    with precision(READ):
         exact = tuple(affine_head(encode, head, 1) for head in heads)
     cells = sorted(supremum(exact, parse("abs(x)*x"), "x", -1.0, 2.0).cells, key=lambda cell: cell.lower)
     assert (cells[0].lower, cells[-1].upper) == (-1.0, 2.0)
     assert all(left.upper == right.lower for left, right in pairwise(cells))
+
+
+def hyperbolic(*scales):
+    """Heads of two keys each: together sum(scales) tanh(x), exactly."""
+    head = Head(np.eye(1), np.eye(1), memory_keys=np.array([[-1.0], [1.0]]), memory_values=np.array([[-1.0], [1.0]]))
+    heads = tuple(replace(head, memory_values=scale * head.memory_values) for scale in scales)
+    with precision(READ):
+        return tuple(affine_head((), each, 1) for each in heads)
+
+
+def test_more_terms_where_cells_do_not_suffice():
+    found = supremum(hyperbolic(1.0), parse("tanh(x) + 1e-30*cos(x)"), "x", -1.0, 1.0)
+    assert found.limit is None
+    assert 1e-30 * (1 - 1e-9) <= found.seen <= found.bound <= 1.1e-30
+    assert len(found.cells) < 1000
+
+
+def test_more_bits_where_values_are_wild():
+    """Three heads that nearly cancel: 160 bits leave 1e-18, which no smaller cell lessens."""
+    found = supremum(hyperbolic(1.0, 1e30, -1e30), parse("tanh(x) + 1e-20*cos(x)"), "x", -0.1, 0.1)
+    assert found.limit is None
+    assert found.bound <= 1.1e-20
+    assert max(cell.bits for cell in found.cells) > 160
+
+
+def test_an_error_of_zero_ends_the_search():
+    found = supremum(hyperbolic(1.0), parse("tanh(x)"), "x", -1.0, 1.0)
+    assert (found.seen, found.limit) == (0.0, None)
+    assert found.bound <= 1e-32
+
+
+def test_a_limit_is_said():
+    found = supremum(hyperbolic(1.0), parse("tanh(x) + 1e-9*sin(90*x)"), "x", -1.0, 1.0, cells=40)
+    assert found.limit == "40 cells"
+    assert found.bound >= 1e-9
+
+
+def test_where_balls_hide_the_error_the_search_ends():
+    forms = {"u": (arb(1), arb(0, 1e-6))}
+    found = supremum(hyperbolic(1.0), parse("tanh(u)"), forms, -1.0, 1.0)
+    assert "digits" in found.limit
+    assert 1e-6 <= found.bound <= 3e-6
+    assert len(found.cells) < 2000
 
 
 def test_where_the_formula_is_not_bounded_nothing_is_proved():

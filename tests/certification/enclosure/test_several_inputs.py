@@ -122,7 +122,7 @@ def test_the_cells_serve_for_rounding():
     network, tree, ends = compiled(*CASES[1])
     cells = proved(network, tree, ends).cells
     encode, heads = read_heads(network)
-    assert 0 < rounding(encode, heads, cells.lower, cells.upper, cells.size, machine("float64")) < 1e-11
+    assert 0 < rounding(encode, heads, cells.lower, cells.upper, machine("float64")) < 1e-11
 
 
 def test_a_kink_at_the_border_of_cells_costs_nothing():
@@ -148,6 +148,21 @@ def test_limits_end_the_search_with_a_valid_bound():
     found, measured = proved(network, tree, ends, cells=100), errors(network, tree, ends)[1].max()
     assert measured <= found.bound
     assert len(found.cells) < 300
+
+
+def test_what_ended_the_search_is_said():
+    network, tree, ends = compiled(*CASES[1])
+    assert proved(network, tree, ends).limit is None
+    assert proved(network, tree, ends, cells=10, close=1.0001).limit == "10 boxes"
+    assert proved(network, tree, ends, seconds=0.0).limit == "0 seconds"
+
+
+@pytest.mark.slow
+def test_processes_find_the_same_numbers():
+    network, tree, ends = compiled(*CASES[0])
+    one, two = (proved(network, tree, ends, workers=workers) for workers in (1, 2))
+    for name in ("lower", "upper", "bound", "seen"):
+        np.testing.assert_array_equal(getattr(one.cells, name), getattr(two.cells, name))
 
 
 def test_a_box_of_no_width_in_one_input():

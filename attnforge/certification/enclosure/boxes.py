@@ -1,0 +1,74 @@
+"""Proved bounds of |run - formula| on boxes of one's own choice, for those who search for the worst point.
+
+A box whose bound does not exceed an error already found holds no larger one, and need not be searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Machine, machine
+from attnforge.certification.enclosure.affine_heads import read_heads
+from attnforge.certification.enclosure.factors import factor_head
+from attnforge.certification.enclosure.fitted import is_enclosed
+from attnforge.certification.enclosure.run import rounding
+from attnforge.certification.enclosure.several_inputs import SLACK, ErrorOnBoxes
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.network import Head, Linear, Network, check_architecture, rounded
+from attnforge.targets import Box, Formula, Target
+
+Array = npt.NDArray[np.float64]
+Bounds = Callable[[Array, Array], Array]
+
+CELLS = 256  # at first, on which rounding is bounded; those that matter are cut there
+
+
+def bounds_on_boxes(
+    network: Network, target: Target, domain: Box, dtype: str = "float64", enough: float = 0.0
+) -> Bounds | None:
+    r"""A function from C boxes, (C, D) lower and (C, D) upper ends, to bounds (C,) of |run - formula| on each.
+
+    It covers one layer of heads over constant keys with one output and formulas of up to four inputs, whatever the
+    network claims to be; None for anything else. A bound is the supremum of the error in exact arithmetic (jets and
+    Bernstein coefficients, :mod:`.several_inputs`) plus the most that rounding in ``dtype`` adds anywhere on the
+    domain (:mod:`.run`), which is not told more closely than ``enough``; infinity where the box is too large to tell.
+
+    >>> import attnforge as af
+    >>> net = af.compile("x^2", {"x": (-1, 1)}, 1e-3)
+    >>> bounds = bounds_on_boxes(net.network, net.target, net.domain)
+    >>> halves = bounds(np.array([[0.5], [0.75]]), np.array([[0.5625], [0.8125]]))
+    >>> halves.shape, bool((halves <= 1e-2).all())
+    ((2,), True)
+    """
+    if not isinstance(target, Formula) or not is_enclosed(target) or network.features != domain.lower.size:
+        return None
+    run = rounded(network, dtype)
+    try:
+        encode, heads = read_heads(run)
+        if check_architecture(run) != 1:
+            return None
+        factors = tuple(factor_head(encode, head, network.features) for head in heads)
+        added = _rounding(encode, heads, domain, machine(dtype), enough)
+    except (CertificateError, RefusalError):  # another architecture, or numbers that do not fit the dtype
+        return None
+    error = ErrorOnBoxes(factors, target.tree, target.names, domain.upper - domain.lower)
+
+    def bounds(lower: Array, upper: Array) -> Array:
+        found = (error.on(lower, upper).bound + added) * SLACK
+        return np.where(np.isfinite(found), found, np.inf)
+
+    return bounds
+
+
+def _rounding(encode: tuple[Linear, ...], heads: tuple[Head, ...], domain: Box, model: Machine, enough: float) -> float:
+    """What rounding adds, at most, on an even cover of the domain."""
+    per_axis = max(1, int(CELLS ** (1 / domain.lower.size)))
+    edges = [np.linspace(a, b, per_axis + 1) for a, b in zip(domain.lower, domain.upper, strict=True)]
+    lower = np.array(list(product(*(edge[:-1] for edge in edges))))
+    upper = np.array(list(product(*(edge[1:] for edge in edges))))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return rounding(encode, heads, lower, upper, model, enough)

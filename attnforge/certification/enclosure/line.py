@@ -1,0 +1,168 @@
+r"""Functions of one linear form, and heads that read the same form: several inputs, reduced to a line.
+
+Let $y = r \cdot x$ with r the direction in which the heads' scores vary. Every score is
+$s_k = \alpha_k y + b_k + \varepsilon_k(x)$ and every maximal affine subexpression of the formula is
+$A_j = \lambda_j y + t_j + \delta_j(x)$, with $|\varepsilon_k|, |\delta_j|$ at most what is not exactly parallel to r,
+times the size of the inputs: for heads that read one form $\varepsilon$ vanishes to hundreds of digits, and $\delta$ is
+about one rounding of the form. For each fixed x these are constants, so heads and formula are functions of y alone,
+with offsets known to lie in balls; a bound for all offsets in the balls and all y is one for all x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_mat
+
+from attnforge.balls import lower as from_below
+from attnforge.balls import upper as from_above
+from attnforge.certification.enclosure.affine_heads import AffineHead
+from attnforge.targets import Box
+from attnforge.targets.expression.linear import LinearForm
+from attnforge.targets.expression.simplify import plus
+from attnforge.targets.expression.tree import Apply, Node, Variable, depth, variables
+from attnforge.targets.structure.ridge import affine_part
+
+Array = npt.NDArray[np.float64]
+
+PARALLEL = 1e-12  # what is not parallel may move scores by this much, and affine parts in relation to themselves
+DEEPEST = 200  # levels of a formula that is rewritten
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Heads and formula along y from ``lower`` to ``upper``: the formula's variables are affine functions of y.
+
+    ``weights`` are r rounded to float64, and ``ends`` those of weights . x on the box.
+    """
+
+    heads: tuple[AffineHead, ...]
+    tree: Node
+    forms: dict[str, tuple[arb, arb]]
+    lower: float
+    upper: float
+    weights: Array
+    ends: tuple[float, float]
+
+
+def line_of(
+    heads: tuple[AffineHead, ...], tree: Node, names: Sequence[str], box: Box, parallel: float = PARALLEL
+) -> Line | None:
+    """The line along which heads and formula vary, or None if there is none. Runs in the caller's precision.
+
+    ``parallel`` is how much of the formula's forms, relative to them, may be beside the heads' direction: what the
+    dtype's weights can say. The bound is as much larger.
+    """
+    if depth(tree) > DEEPEST:
+        return None
+    frame = _frame(heads, box)
+    if frame is None:
+        return None
+    found: dict[str, LinearForm] = {}
+    rewritten = _rewritten(tree, tuple(names), found)
+    forms = {}
+    for name, form in found.items():
+        slope, beside = frame.along(form.weights)
+        if not beside <= parallel * abs(slope) * frame.size:
+            return None
+        forms[name] = slope, form.offset + _around_zero(beside)
+    reduced = [_reduced(head, frame) for head in heads]
+    if any(each is None for each in reduced):
+        return None
+    rounded = np.array([float(weight) for weight in frame.weights])
+    low, high = frame.ends(frame.weights)
+    return Line(
+        tuple(each for each in reduced if each is not None),
+        rewritten,
+        forms,
+        low,
+        high,
+        rounded,
+        frame.ends([arb(weight) for weight in rounded.tolist()]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """The direction r, the input that moves y most, and the box."""
+
+    weights: list[arb]
+    pivot: int
+    low: list[arb]
+    high: list[arb]
+
+    @property
+    def size(self) -> arb:
+        """How much y moves on the box."""
+        sides = zip(self.weights, self.low, self.high, strict=True)
+        return sum((abs(w) * (b - a) for w, a, b in sides), start=arb(0))
+
+    def along(self, weights: Sequence[arb]) -> tuple[arb, arb]:
+        """The multiple of r that a linear form is, and how much the rest of it may be on the box."""
+        slope = weights[self.pivot] / self.weights[self.pivot]
+        beside = arb(0)
+        for i, (weight, own) in enumerate(zip(weights, self.weights, strict=True)):
+            if i != self.pivot:
+                beside += abs(weight - slope * own) * abs(self.low[i]).max(abs(self.high[i]))
+        return slope, arb(from_above(beside))
+
+    def ends(self, weights: Sequence[arb]) -> tuple[float, float]:
+        """The range of a linear form on the box, from outside."""
+        sides = [(w * a, w * b) for w, a, b in zip(weights, self.low, self.high, strict=True)]
+        low, high = (sum((pick(a, b) for a, b in sides), start=arb(0)) for pick in (arb.min, arb.max))
+        return from_below(low), from_above(high)
+
+
+def _frame(heads: tuple[AffineHead, ...], box: Box) -> _Frame | None:
+    """The direction of the steepest score, scaled by a power of two."""
+    low, high = ([arb(end) for end in ends.tolist()] for ends in (box.lower.ravel(), box.upper.ravel()))
+    widths = (box.upper - box.lower).ravel()
+    steepest: list[arb] = []
+    largest = 0.0
+    for head in heads:
+        entries = head.slopes
+        sizes = np.abs([[float(entries[i, k]) for k in range(entries.ncols())] for i in range(entries.nrows())])
+        moves = (sizes * widths[:, None]).sum(axis=0)
+        k = int(moves.argmax())
+        if moves[k] > largest:
+            largest, steepest = float(moves[k]), [entries[i, k] for i in range(entries.nrows())]
+    if not 0.0 < largest < np.inf:
+        return None
+    scale = arb(2) ** -int(np.frexp(largest)[1])
+    weights = [weight * scale for weight in steepest]
+    pivot = int(np.argmax([abs(float(w)) * width for w, width in zip(weights, widths.tolist(), strict=True)]))
+    return _Frame(weights, pivot, low, high)
+
+
+def _reduced(head: AffineHead, frame: _Frame) -> AffineHead | None:
+    """The head as one of y, its offsets enlarged by what its scores are not functions of y."""
+    count, inputs = head.slopes.ncols(), head.slopes.nrows()
+    slopes, offsets = [], []
+    for k in range(count):
+        slope, beside = frame.along([head.slopes[i, k] for i in range(inputs)])
+        if not beside <= PARALLEL:
+            return None
+        slopes.append(slope)
+        offsets.append(head.offsets[0, k] + _around_zero(beside))
+    return AffineHead(arb_mat(1, count, slopes), arb_mat(1, count, offsets), head.values)
+
+
+def _around_zero(radius: arb) -> arb:
+    return (-radius).union(radius)
+
+
+def _rewritten(node: Node, names: tuple[str, ...], found: dict[str, LinearForm]) -> Node:
+    """The formula with a new variable for each maximal affine part; ``found`` says what they stand for."""
+    if not variables(node):
+        return node
+    affine, others = affine_part(node, names)
+    if affine is not None:
+        name = f"y[{len(found)}]"
+        found[name] = affine
+        return plus(Variable(name), *(_rewritten(other, names, found) for other in others))
+    if not isinstance(node, Apply):
+        return node
+    return Apply(node.function, tuple(_rewritten(child, names, found) for child in node.arguments))
