@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.anchors.cells import midpoints, product, reflected_values
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
+from attnforge.certification.product_grid import ProductGrid, recognised, stray
 from attnforge.certification.row_of_anchors import Keys, merge_constants, softmax_roundings
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
@@ -26,17 +26,6 @@ from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class CellGrid:
-    """The product grid the keys claim: cells an axis, ghosts a side, steps, the places of the keys of one block."""
-
-    counts: tuple[int, ...]
-    ghosts: int
-    steps: Array
-    first: Array
-    places: Array
 
 
 def bound_cells(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
@@ -51,14 +40,14 @@ def bound_cells(network: Network, target: Target, domain: Box, machine: Machine)
     for layer in encode:
         tokens = mixed_linear(layer, tokens, machine)
     head = _remembered(head, tokens, machine)
-    reads = [_read_token(i, n, head, grid, tokens, lower, machine) for i in range(n)]
+    reads = [_read_token(i, n, head, grid, tokens, machine) for i in range(n)]
     known = target.lipschitz()
     if known is None:
         raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
     constant = known.in_sup_norm(inputs)
     steps = [float(step) for step in grid.steps]
     near, far = max(expected_distance(c, steps, grid.ghosts > 0) for c in {read.c for read in reads})
-    values, largest = _values(head, grid, target, lower, upper, n)
+    values, largest = _values(head, grid, target, n)
     others = product_up(max(read.others for read in reads), 2 * largest)
     excess = ratio_excess(max(read.scores for read in reads))
     moved = max(float((read.position * grid.steps).max()) for read in reads)
@@ -130,32 +119,16 @@ def one_head(network: Network, padded: bool = False) -> tuple[tuple[Linear, ...]
     return encode, head
 
 
-def _grid(head: Head, lower: Array, upper: Array, n: int) -> CellGrid:
+def _grid(head: Head, lower: Array, upper: Array, n: int) -> ProductGrid:
     """The product grid behind the claimed positions; refused unless every block of keys is that grid."""
     positions = head.claims.positions if head.claims is not None else np.empty((0, 0))
     axes = len(lower)
     if positions.ndim != 2 or positions.shape[1] != axes or len(positions) % n or len(positions) == 0:
         raise CertificateError(f"Every key claims a centre with {axes} coordinates", f"shape {positions.shape}")
-    block = positions[: len(positions) // n]
-    sizes, counts, steps = [], [], []
-    for axis in range(axes):
-        along = np.unique(block[:, axis])
-        inside = int(np.sum((along > lower[axis]) & (along < upper[axis])))
-        sizes.append(len(along))
-        counts.append(max(inside, 1))
-        steps.append((upper[axis] - lower[axis]) / max(inside, 1))
-    ghosts = (sizes[0] - counts[0]) // 2
-    expected = product([midpoints(a, b, m, ghosts)[0] for a, b, m in zip(lower, upper, counts, strict=True)])
-    slack = 1e-9 * np.array(steps)
-    if expected.shape != block.shape or not np.all(np.abs(np.tile(expected, (n, 1)) - positions) <= slack):
-        raise CertificateError("The keys' centres are a product grid of the domain's cells", "other positions")
-    numbers = product([np.arange(-ghosts, m + ghosts, dtype=np.float64) for m in counts])
-    places = numbers - np.array([m // 2 for m in counts])
-    first = lower + np.array(steps) * (np.array([m // 2 for m in counts]) + 0.5)
-    return CellGrid(tuple(counts), ghosts, np.array(steps), first, places)
+    return recognised(positions, n, lower, upper)
 
 
-def _read_token(i: int, n: int, head: Head, grid: CellGrid, tokens: Tokens, lower: Array, machine: Machine) -> _Read:
+def _read_token(i: int, n: int, head: Head, grid: ProductGrid, tokens: Tokens, machine: Machine) -> _Read:
     memory = head.memory_keys if head.memory_keys is not None else np.empty((0, 0))
     cells = len(grid.places)
     block = memory[i * cells : (i + 1) * cells]
@@ -180,7 +153,7 @@ def _read_token(i: int, n: int, head: Head, grid: CellGrid, tokens: Tokens, lowe
     per_step = Balls.between(1 / grid.steps * (1 - 2.0**-51), 1 / grid.steps * (1 + 2.0**-51))
     wanted = Balls.exact(np.eye(flat)[None]) * Balls(per_step.mid[None, None], per_step.rad[None, None])
     slope = query.slope @ Balls.exact(linear[None]) * scale - wanted
-    offset = Balls.exact(-grid.first[None]) * per_step
+    offset = Balls.exact(-grid.origin[None]) * per_step
     constant = _rows(query.constant, linear) * scale - offset
     position = inner(slope, query.box, constant).magnitude() + query.error @ np.abs(linear) * scale.magnitude()
     position = position * np.any(shift != 0, axis=0)  # along an axis with one place there is nothing to choose
@@ -230,15 +203,8 @@ def _elsewhere(i: int, n: int, cells: int, memory: Array, query: Tokens, disturb
     return total
 
 
-def _values(head: Head, grid: CellGrid, target: Target, lower: Array, upper: Array, n: int) -> tuple[float, float]:
+def _values(head: Head, grid: ProductGrid, target: Target, n: int) -> tuple[float, float]:
     """How far stored values are from the target's at the centres (reflected at ghosts), and the largest of them."""
     stored = head.memory_values if head.memory_values is not None else np.empty((0, 0))
-
-    def at(points: Array) -> Array:
-        found = np.asarray(target.values(points.reshape(-1, *target.domain.shape)), dtype=np.float64)
-        return found.reshape(len(points), -1)
-
-    wanted = reflected_values(at, lower, upper, grid.counts, grid.ghosts)
-    blocks = np.moveaxis(wanted.reshape(len(wanted), n, -1), 1, 0).reshape(stored.shape)
-    largest = float(np.abs(stored).max())
-    return float(np.abs(stored - blocks).max()) + 2.0**-50 * largest, largest
+    off, largest = stray(stored, grid, target, n)[0], float(np.abs(stored).max())
+    return float(off.max()) + 2.0**-50 * largest, largest

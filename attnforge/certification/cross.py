@@ -23,16 +23,19 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.anchors.cells import reflected_values
-from attnforge.anchors.product_grid import ProductGrid
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up, round_to
+from attnforge.balls import machine as machine_of
+from attnforge.certification.folded_cross import folded
+from attnforge.certification.max_affine import is_looked_at as cells_are_looked_at
+from attnforge.certification.max_affine import look_at_cells, smaller
+from attnforge.certification.product_grid import ProductGrid, recognised, stray
 from attnforge.certification.row_of_anchors import Keys, merge_constants, softmax_roundings
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.lemmas.softmax import ratio_excess
 from attnforge.network import Attention, Head, Linear, Network
-from attnforge.targets import Box, JointFunction, Target
+from attnforge.targets import Box, Formula, JointFunction, Target
 
 Array = npt.NDArray[np.float64]
 
@@ -57,27 +60,116 @@ class Read:
     others: float
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What the two inputs become: queries (n, r), keys and values of the lengthened second input."""
+
+    asking: Tokens
+    keys: Tokens
+    values: Tokens
+
+
 def bound_cross(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
-    """Named parts: ``spacing`` (half a cell), ``leakage`` (further cells, other tokens), ``rounding``."""
-    if not isinstance(target, JointFunction):
-        raise CertificateError("Cross-attention is certified against f(X, Y)", target.describe(), "Give its own target")
-    if not np.array_equal(domain.lower, target.domain.lower) or not np.array_equal(domain.upper, target.domain.upper):
+    """Named parts: ``spacing`` (half a cell), ``leakage`` (further cells, other tokens), ``rounding``.
+
+    A formula of the joint point (X ; Y) is looked at itself where the head folds (:mod:`.folded_cross`); then the
+    smaller bound is stated, ``fit`` and ``rounding`` where it comes from an enclosure.
+    """
+    joint = joint_target(network, target)
+    if not np.array_equal(domain.lower, joint.domain.lower) or not np.array_equal(domain.upper, joint.domain.upper):
         raise CertificateError("Cells are certified on the domain they divide", "another domain", "Build a new network")
-    known = target.lipschitz()
+    head = _head(network, joint)
+    rows = _rows(network, head, joint, machine)
+    known = None if joint.lipschitz() is None else _by_theorem(head, rows, joint, machine)
+    if isinstance(target, Formula) and is_looked_at(network, target):
+        known = smaller(_looked_at(network, target, domain, rows, known, machine), known)
     if known is None:
         raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
-    head, n = _head(network, target), (target.tokens_shape or (1,))[0]
-    grid = _grid(head, target, n)
-    asking = project(_encoded(network.layers[:-1], target.query, machine), _given(head.query), machine)
-    told = _encoded(network.context_layers, target.keys, machine)
+    return known
+
+
+def is_looked_at(network: Network, target: Target) -> bool:
+    """Whether the target is a formula of the joint point, and the head one over constant keys that asks with it."""
+    memory = folded(network) if isinstance(target, Formula) else None
+    return memory is not None and memory.features == len(target.names or ()) and cells_are_looked_at(memory, target)
+
+
+def joint_target(network: Network, target: Target) -> JointFunction:
+    """The target as f(X, Y): itself, or a formula whose inputs are those of X, then those of Y, one row each."""
+    if isinstance(target, JointFunction):
+        return target
+    context = network.context or (0, 0)
+    if not isinstance(target, Formula) or (network.tokens, context[0]) != (1, 1):
+        raise CertificateError("Cross-attention is certified against f(X, Y)", target.describe(), "Give its own target")
+    first = context[1]
+    if len(target.names) != first + network.features:
+        got = f"{len(target.names)} inputs for {first} and {network.features}"
+        raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
+    keys, query = (
+        Box(target.domain.lower[part], target.domain.upper[part]) for part in (slice(first), slice(first, None))
+    )
+
+    def values(x: Array, y: Array) -> Array:
+        return np.asarray(target.values(np.concatenate([x, y], axis=-1)))
+
+    return JointFunction(values, keys, query, lipschitz=target.lipschitz())
+
+
+def _rows(network: Network, head: Head, joint: JointFunction, machine: Machine) -> Rows:
+    asking = project(_encoded(network.layers[:-1], joint.query, machine), _given(head.query), machine)
+    told = _encoded(network.context_layers, joint.keys, machine)
     keys, values = (project(told, _given(weights), machine) for weights in (head.key, head.value))
-    if len(keys.source) != n * len(grid.places):
-        got = f"{len(keys.source)} rows for {n * len(grid.places)} centres"
+    return Rows(asking, keys, values)
+
+
+def _by_theorem(head: Head, rows: Rows, target: JointFunction, machine: Machine) -> dict[str, float]:
+    n, known = (target.tokens_shape or (1,))[0], target.lipschitz()
+    claimed = head.claims.positions if head.claims is not None else np.empty((0, 0))
+    grid = recognised(claimed, n, target.domain.lower, target.domain.upper)
+    if len(rows.keys.source) != n * len(grid.places):
+        got = f"{len(rows.keys.source)} rows for {n * len(grid.places)} centres"
         raise CertificateError("X becomes one row a claimed centre", got, "Rebuild the network")
     c = _sharpness(head, machine)
-    reads = [_read(i, grid, c, _joined(asking.rows(slice(i, i + 1)), keys, machine), machine) for i in range(n)]
-    off, largest = _values(values, grid, target, n)
-    return _parts(reads, c, grid, known.in_sup_norm(len(grid.steps)), off, largest, machine)
+    joined = [_joined(rows.asking.rows(slice(i, i + 1)), rows.keys, machine) for i in range(n)]
+    reads = [_read(i, grid, c, joint, machine) for i, joint in enumerate(joined)]
+    off, largest = _values(rows.values, grid, target, n)
+    constant = math.inf if known is None else known.in_sup_norm(len(grid.steps))
+    return _parts(reads, c, grid, constant, off, largest, machine)
+
+
+def _looked_at(
+    network: Network, formula: Formula, domain: Box, rows: Rows, known: dict[str, float] | None, machine: Machine
+) -> dict[str, float]:
+    """The bound of the folded head as it would run in float64, and what this network's own run may add to it."""
+    memory, joint = folded(network), _joined(rows.asking, rows.keys, machine)
+    if memory is None:
+        raise CertificateError("The head asks constant keys with the joint point", "another head", "Rebuild it")
+    parts = look_at_cells(
+        memory, formula, domain, machine_of("float64"), math.inf if known is None else add_up(*known.values())
+    )
+    return {**parts, "rounding": add_up(parts["rounding"], _run(joint, rows.values, machine))}
+
+
+def _run(joint: Joint, values: Tokens, machine: Machine) -> float:
+    r"""How far the run may be from exact arithmetic.
+
+    Scores off by d, up to a common term, move every weight by a factor in $[e^{-2d}, e^{2d}]$ and the output by at most
+    $e^{2d} - 1$ times the spread of the values.
+    """
+    keys, stored = joint.keys, values.constant
+    reach = (keys.mid.max(axis=0) - keys.mid.min(axis=0)) / 2 + keys.rad.max(axis=0)
+    scores = float(joint.query.error[0] @ reach + joint.noise.max()) * (1 + 2.0**-30)
+    disturbance = add_up(scores, softmax_roundings(len(joint.noise), machine))
+    spread = float((stored.mid.max(axis=0) - stored.mid.min(axis=0)).max()) * (1 + 2.0**-40)
+    count, largest = len(joint.noise), float(values.magnitude().max())
+    half = machine.roundoff > machine.accumulation
+    relative = add_up(gamma(count + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
+    return add_up(
+        product_up(ratio_excess(disturbance), spread),
+        float((stored.rad + values.error).max()),
+        product_up(relative, largest),
+        product_up(count, machine.underflow, largest + 1.0),
+    )
 
 
 def _parts(
@@ -132,16 +224,6 @@ def _given(weights: Array | None) -> Array:
     if weights is None:
         raise CertificateError("Keys and values are maps of the second input", "none", "Rebuild the network")
     return weights
-
-
-def _grid(head: Head, target: JointFunction, n: int) -> ProductGrid:
-    """The product grid behind the claimed positions; refused unless every block of keys is that grid."""
-    positions = head.claims.positions if head.claims is not None else np.empty((0, 0))
-    blocks = positions.reshape(n, -1, *positions.shape[1:]) if len(positions) % n == 0 else positions[None, :0]
-    grid = ProductGrid.behind(blocks[0], target.domain.lower, target.domain.upper)
-    if grid is None or not np.all(blocks == blocks[0]):
-        raise CertificateError("The keys' centres are a product grid of the domain's cells", "other positions")
-    return grid
 
 
 def _sharpness(head: Head, machine: Machine) -> float:
@@ -238,12 +320,7 @@ def _values(values: Tokens, grid: ProductGrid, target: JointFunction, n: int) ->
     """How far the values are from the target's at the centres (reflected at ghosts), and the largest of them."""
     if np.any(values.slope.magnitude()):
         raise CertificateError("The values are constants", "values that depend on X", "Rebuild the network")
-
-    def at(points: Array) -> Array:
-        return np.asarray(target.values(points), dtype=np.float64).reshape(len(points), -1)
-
-    wanted = reflected_values(at, grid.lower, grid.upper, grid.counts, grid.ghosts)
-    blocks = np.moveaxis(wanted.reshape(len(wanted), n, -1), 1, 0).reshape(values.constant.shape)
+    off, blocks = stray(values.constant.mid, grid, target, n)
     largest = float(np.maximum(values.magnitude(), np.abs(blocks)).max())
-    off = float((np.abs(values.constant.mid - blocks) + values.constant.rad + values.error).max())
-    return off + 2.0 ** (len(grid.steps) - 50) * largest, largest  # reflecting rounds once an axis
+    worst = float((off + values.constant.rad + values.error).max())
+    return worst + 2.0 ** (len(grid.steps) - 50) * largest, largest  # reflecting rounds once an axis

@@ -26,8 +26,8 @@ from attnforge.network import Head
 
 Array = npt.NDArray[np.float64]
 
-EXPONENTIAL = 32  # roundings charged to one exponential: vectorised float32 kernels promise 20 ulp
-BLOCK = 128  # keys a flash kernel takes at a time, at least; each block rescales the earlier ones by an exponential
+EXPONENTIAL = 40  # roundings charged to one exponential: 20 units in the last place, more than float64's 4
+BLOCK = 64  # keys a flash kernel takes at a time, at least; each block rescales the earlier ones by an exponential
 
 
 def softmax_roundings(keys: int, machine: Machine) -> float:

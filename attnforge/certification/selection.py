@@ -17,6 +17,7 @@ Parts: ``spacing``, what selection errs with exact scores; ``leakage``, far keys
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,7 +37,7 @@ Indices = npt.NDArray[np.int64]
 
 CLOSE = 0.03  # the bound may exceed the largest error found by this fraction
 BOXES = 300_000  # looked at in all, of a callable
-ENCLOSURES = 20_000  # of a formula: each takes about 50 microseconds
+ENCLOSURES = 400_000  # of a formula: each takes 20 to 100 microseconds
 PAIRS = 2**23  # of a box and a near key, held at once
 FEW = 64  # near keys up to which the extremes are found by sorting
 PROBES = 2048  # points that give a first idea of the error
@@ -107,8 +108,14 @@ class _Weights:
     run: Array
 
 
-def bound_selection(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
-    """Named parts of the error of one head over cells of any shape."""
+def bound_selection(
+    network: Network, target: Target, domain: Box, machine: Machine, ceiling: float = math.inf
+) -> dict[str, float]:
+    """Named parts of the error of one head over cells of any shape.
+
+    ``ceiling`` is a bound known already: where an error close to it is found, there is no use in looking on, and the
+    parts add up to what is above it.
+    """
     encode, head = one_head(network)
     n, inputs = network.tokens or 1, int(np.prod(target.domain.shape))
     outputs = target.outputs or 1
@@ -122,10 +129,11 @@ def bound_selection(network: Network, target: Target, domain: Box, machine: Mach
     worst = _Found(0.0)
     for i in range(n):
         scores = read_scores(head, tokens.rows(slice(i, i + 1)), machine)
-        found = _search(scores, target, domain, slice(i * outputs, (i + 1) * outputs))
+        found = _search(scores, target, domain, slice(i * outputs, (i + 1) * outputs), ceiling)
         worst.spacing, worst.leakage = max(worst.spacing, found.spacing), max(worst.leakage, found.leakage)
         worst.total = max(worst.total, found.total)
-    disturbed = max(worst.total - worst.spacing - worst.leakage, 0.0)
+    known = math.isfinite(worst.total)
+    disturbed = max(worst.total - worst.spacing - worst.leakage, 0.0) if known else math.inf
     rounding = add_up(product_up(disturbed, SLACK), _output_rounding(head.memory_values, machine))
     return {"spacing": worst.spacing, "leakage": worst.leakage, "rounding": rounding}
 
@@ -157,7 +165,7 @@ def _output_rounding(values: Array, machine: Machine) -> float:
     return add_up(product_up(add_up(relative, 2.0**-42), largest), product_up(count, machine.underflow, largest + 1.0))
 
 
-def _search(scores: Scores, target: Target, domain: Box, outputs: slice) -> _Found:
+def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling: float) -> _Found:
     """Branch and bound over the domain."""
     lower, upper = domain.lower.reshape(1, -1), domain.upper.reshape(1, -1)
     spread = float((scores.values.max(axis=0) - scores.values.min(axis=0)).max()) * SLACK
@@ -166,12 +174,14 @@ def _search(scores: Scores, target: Target, domain: Box, outputs: slice) -> _Fou
     limit = ENCLOSURES if isinstance(target, Formula) else BOXES
     count = np.arange(len(scores.values))
     level = _Level(lower, upper, np.zeros(1), np.zeros_like(count), count)
-    while len(level.lower):
+    while len(level.lower) and found.goal < ceiling:
         found.boxes += len(level.lower)
         level, errors = _look(level, scores, ranges, target, outputs, max(aside, 3.0), spread, found)
         open_ = _open(level, errors, found, limit)
         _close(errors, ~open_, found)
         level = _halved(level, open_)
+    if len(level.lower):
+        found.spacing = found.total = math.inf
     return found
 
 

@@ -1,7 +1,12 @@
-r"""Where a target's values lie on boxes: by its Lipschitz constant, or enclosed by interval arithmetic.
+r"""Where a target's values lie on boxes: by its Lipschitz constant, or enclosed.
 
-A formula is evaluated on intervals, which proves the range. Of a callable with $|f(x) - f(y)| \le L\|x - y\|$ the
-range over a box with midpoint m and radii r is $f(m) \pm L\|r\|$, on condition that L is right.
+Of a callable with $|f(x) - f(y)| \le L\|x - y\|$ the range over a box with midpoint m and radii r is
+$f(m) \pm L\|r\|$, on condition that L is right. A formula is expanded at m, with Lagrange's remainder,
+$$ |f(m + t) - f(m)| \le \sum_i |\partial_i f(m)|\,r_i
+   + \sum_{|\alpha| = 2} \sup |\partial^\alpha f / \alpha!|\,r^\alpha , $$
+off by a multiple of $r^2$ only and computed for many boxes at once, or by the ball of all its values, which is better
+on large boxes; where it has no jet (a kink, a pole) or has more
+inputs than jets are made for, it is evaluated on intervals, which proves the range as well.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import precision
+from attnforge.certification.enclosure.formula_jets import formula_jets
 from attnforge.errors import CertificateError
 from attnforge.targets import Formula, Target
 from attnforge.targets.expression.evaluate import bounds
@@ -20,6 +26,9 @@ from attnforge.targets.expression.intervals import Interval
 
 Array = npt.NDArray[np.float64]
 Range = Callable[[Array, Array], tuple[Array, Array]]
+
+MOST_INPUTS = 4  # of a formula that is expanded
+THINNEST = 2.0**-500  # radii below are enlarged: their squares must not vanish
 
 NORMS: dict[str, Callable[[Array], Array]] = {
     "sup": lambda r: r.max(axis=1),
@@ -58,17 +67,40 @@ def _lipschitz(target: Target) -> Range:
 
 
 def _enclosed(target: Formula) -> Range:
-    tree, names = target.tree, target.names
-
     def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
-        found = np.empty((len(lower), 2))
-        with precision():
-            for row, (low, high) in enumerate(zip(lower, upper, strict=True)):
-                sides = {name: Interval(arb(a), arb(b)) for name, a, b in zip(names, low, high, strict=True)}
-                found[row] = _outward(bounds(tree, sides))
-        return found[:, :1], found[:, 1:]
+        if len(target.names) > MOST_INPUTS:
+            return _by_intervals(target, lower, upper)
+        low, high = _expanded(target, lower, upper)
+        rough = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high))[:, 0])
+        if len(rough):
+            low[rough], high[rough] = _by_intervals(target, lower[rough], upper[rough])
+        return low, high
 
     return bounds_on
+
+
+def _expanded(target: Formula, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Ranges (B, 1) by Taylor's formula and by balls; not finite where there are no jets."""
+    middle = lower / 2 + upper / 2
+    radius = np.maximum(np.nextafter(np.maximum(upper - middle, middle - lower), np.inf), THINNEST)
+    at, over = formula_jets(target.tree, target.names, middle, radius, 2)
+    with np.errstate(all="ignore"):
+        sizes = np.where((at.table.totals == 2)[:, None], over.balls().magnitude(), at.balls().magnitude())
+        terms = [size * np.prod(radius**power, axis=1) for size, power in zip(sizes, at.table.exponents, strict=True)]
+        reach = (np.sum(terms[1:], axis=0) + at.rad[0] + 2.0**-50 * np.abs(at.mid[0])) * (1 + 2.0**-44)
+        whole = over.rad[0] + 2.0**-50 * np.abs(over.mid[0])
+        low = np.maximum(at.mid[0] - reach, np.nextafter(over.mid[0] - whole, -np.inf))
+        high = np.minimum(at.mid[0] + reach, np.nextafter(over.mid[0] + whole, np.inf))
+    return low[:, None], high[:, None]
+
+
+def _by_intervals(target: Formula, lower: Array, upper: Array) -> tuple[Array, Array]:
+    found = np.empty((len(lower), 2))
+    with precision():
+        for row, (low, high) in enumerate(zip(lower, upper, strict=True)):
+            sides = {name: Interval(arb(a), arb(b)) for name, a, b in zip(target.names, low, high, strict=True)}
+            found[row] = _outward(bounds(target.tree, sides))
+    return found[:, :1], found[:, 1:]
 
 
 def _outward(found: Interval) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.certification import certify
+from attnforge.certification.certify import certify
 from attnforge.compiler import Compiled
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, Term

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import attnforge as af
 from attnforge.anchors import Adaptive
-from attnforge.certification import certify
+from attnforge.certification.certify import certify
 from attnforge.certification.selection import _extreme
 from attnforge.certification.target_range import range_of
 from attnforge.constructions import max_affine
