@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnforge.cli.attack import attack_model
 from attnforge.cli.failure import ExitCode
 from attnforge.cli.model import read_model
 from attnforge.cli.options import AsJson, ModelFile
 from attnforge.cli.screen import print_facts, print_json, progress
+from attnforge.cli.worst_point import bound_data, bound_facts, finite, place, verdict_style, within_bound
 
 if TYPE_CHECKING:
     from attnforge import Compiled
     from attnforge.measurement import Measurement
 
 MOST_POINTS = 10_000_000  # held in memory all at once
+SECONDS, LONGEST = 20.0, 86_400.0  # of an attack
 
 EPILOG = """\
 Example:
@@ -24,6 +26,9 @@ Example:
 \b
   attnforge measure f.safetensors --points 1000000
   attnforge measure f.safetensors --seed 7 --json
+  attnforge measure f.safetensors --attack --seconds 60
+
+An attack climbs the error by its gradient from many starts, and leaves out what is proved to hold no larger error.
 
 A measured error is a lower bound of the true one: it can refute a certificate, never replace it. Exit code 4: it does
 exceed the stored bound."""
@@ -32,6 +37,10 @@ exceed the stored bound."""
 def run(
     file: ModelFile,
     points: Annotated[int, typer.Option(min=1, max=MOST_POINTS, help="How many random points.")] = 100_000,
+    attack: Annotated[bool, typer.Option("--attack", help="Try hard to beat the bound, for some seconds.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, max=LONGEST, show_default=f"{SECONDS:g}", help="How long to attack.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random points.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -39,69 +48,49 @@ def run(
 
     It is run on random points and where such networks err most, and climbs from the worst points found.
     """
-    from attnforge.compiler import measure
-
+    if seconds is not None and not attack:
+        raise typer.BadParameter("only an attack takes a given time; add --attack", param_hint="--seconds")
     model = read_model(file)
-    with progress("measuring") as advance:
-        found = measure(model, points=points, seed=seed, progress=advance)
-    bound = model.certificate.bound
-    within = None if bound is None else bool(found.sup <= bound)
-    if as_json:
-        _print_data(str(file), model, found, seed, within)
+    if attack:
+        error = attack_model(str(file), model, SECONDS if seconds is None else seconds, seed, as_json)
     else:
-        _print_report(model, found, within)
-    if within is False:
+        error = _measure(str(file), model, points, seed, as_json)
+    if within_bound(error, model.certificate) is False:
         raise typer.Exit(ExitCode.NOT_CONFIRMED)
 
 
-def _print_report(model: Compiled, found: Measurement, within: bool | None) -> None:
-    bound = model.certificate.bound
+def _measure(file: str, model: Compiled, points: int, seed: int, as_json: bool) -> float:
+    from attnforge.compiler import measure
+
+    with progress("measuring") as advance:
+        found = measure(model, points=points, seed=seed, progress=advance)
+    if as_json:
+        _print_data(file, model, found, seed)
+    else:
+        _print_report(model, found)
+    return found.sup
+
+
+def _print_report(model: Compiled, found: Measurement) -> None:
     facts = {
         "largest error found": f"{found.sup:.6g}",
-        "at": _place(model, found),
+        "at": place(model, found.at),
         "rms error": f"{found.rms:.6g}",
         "evaluations": f"{found.points:,}",
-        "stored bound": "none" if bound is None else f"{bound:.6g} ({model.certificate.status})",
-        "verdict": _verdict(found.sup, bound, within),
+        **bound_facts(found.sup, model.certificate),
     }
-    print_facts(facts, {"verdict": "bold red" if within is False else "bold green"})
+    print_facts(facts, verdict_style(found.sup, model.certificate))
 
 
-def _verdict(error: float, bound: float | None, within: bool | None) -> str:
-    if bound is None or within is None:
-        return "nothing to compare with: the file states no bound"
-    if not within:
-        return "ABOVE the bound: the stored certificate is wrong"
-    return f"within the bound ({error / bound:.0%} of it)" if bound > 0 else "within the bound"
-
-
-def _place(model: Compiled, found: Measurement) -> str:
-    import numpy as np
-
-    from attnforge.cli.points import input_names
-
-    if found.at.ndim == 1 and found.at.size <= 8:
-        return ", ".join(f"{name} = {value:.6g}" for name, value in zip(input_names(model), found.at, strict=True))
-
-    return np.array2string(found.at, precision=6, threshold=8, separator=", ").replace("\n", "")
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN: a broken network has no largest error."""
-    return value if math.isfinite(value) else None
-
-
-def _print_data(file: str, model: Compiled, found: Measurement, seed: int, within: bool | None) -> None:
+def _print_data(file: str, model: Compiled, found: Measurement, seed: int) -> None:
     print_json(
         {
             "file": file,
-            "sup": _finite(found.sup),
+            "sup": finite(found.sup),
             "at": found.at.tolist(),
-            "rms": _finite(found.rms),
+            "rms": finite(found.rms),
             "evaluations": found.points,
             "seed": seed,
-            "bound": model.certificate.bound,
-            "status": model.certificate.status,
-            "within_bound": within,
+            **bound_data(found.sup, model.certificate),
         }
     )

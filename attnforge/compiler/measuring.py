@@ -1,4 +1,4 @@
-"""The public ``measure``: the largest error that can be found, by running the compiled network."""
+"""The public ``measure`` and ``attack``: the largest error that can be found, by running the compiled network."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from attnforge.certification.enclosure.boxes import bounds_on_boxes
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.targets import compared_with
-from attnforge.errors import DomainError
-from attnforge.measurement import Measurement, search
+from attnforge.errors import DomainError, TargetError
+from attnforge.measurement import Attack, Measurement, search
+from attnforge.measurement import attack as hunt
 from attnforge.targets.table import Table
 
 CHUNK = 20_000  # listed points evaluated at a time
+SECONDS = 20.0  # of an attack
+SLIGHT = 0.01  # of the error: rounding below this is not told more closely on the boxes of an attack
 
 
 def measure(
@@ -41,11 +44,58 @@ def measure(
     against = compared_with(compiled.target, target)
     if isinstance(against, Table):
         return _at_listed_points(compiled, against, progress)
+    return search(
+        compiled.at_points, against, compiled.network, points=points, seed=seed, progress=progress, seconds=seconds
+    )
 
-    def run(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return compiled.at_points(x)
 
-    return search(run, against, compiled.network, points=points, seed=seed, progress=progress, seconds=seconds)
+def attack(
+    compiled: Compiled,
+    target: Any = None,
+    *,
+    seconds: float | None = SECONDS,
+    evaluations: int | None = None,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Attack:
+    """Try to beat the bound: search as :func:`measure` does, then climb the error by its gradient from many starts.
+
+    The error that counts is that of the network as it runs, in its dtype. For one layer of heads over constant keys and
+    a formula of up to four inputs, proved bounds on boxes tell where no larger error can be: these parts of the domain
+    are left out, and the result says how large they are and how large an error the rest may hold. It ends early
+    where that is no larger than the error found.
+
+    Args:
+        compiled: what to run, in its own dtype.
+        target: what to compare with; its own target by default.
+        seconds: about how long; None: no limit, then `evaluations` is needed.
+        evaluations: at most so many; without a limit of seconds, the same seed then finds the same point.
+        seed: of all that is random.
+        progress: called with the fraction of the budget spent.
+
+    >>> import attnforge as af
+    >>> net = af.compile("sin(3*x)", {"x": (-1, 1)}, tol=1e-4)
+    >>> found = attack(net, seconds=None, evaluations=2000)
+    >>> found.error <= net.certificate.bound, found.evaluations <= 2000
+    (True, True)
+    """
+    against = compared_with(compiled.target, target)
+    if isinstance(against, Table):
+        remedy = "Use measure, which compares at all of them"
+        raise TargetError("An attack needs a domain to move in", "a table, known at its listed points only", remedy)
+    seen = compiled.certificate.estimate
+    enough = SLIGHT * seen.error if seen is not None else 0.0
+    return hunt(
+        compiled.at_points,
+        against,
+        compiled.network,
+        dtype=compiled.dtype,
+        bounds=bounds_on_boxes(compiled.network, against, against.domain, compiled.dtype, enough),
+        seconds=seconds,
+        evaluations=evaluations,
+        seed=seed,
+        progress=progress,
+    )
 
 
 def _at_listed_points(compiled: Compiled, table: Table, progress: Callable[[float], None] | None) -> Measurement:

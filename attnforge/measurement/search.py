@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
 from attnforge.measurement.effort import Effort, affordable
+from attnforge.measurement.gaps import CHUNK, Run, gaps, point_box
 from attnforge.measurement.near_anchors import near_anchors
 from attnforge.measurement.points import line_points, random_points, risky_places
 from attnforge.network import Network
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
-AnyArray = npt.NDArray[Any]
 
-CHUNK = 20_000  # points evaluated at a time
 HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
@@ -39,7 +37,7 @@ class Measurement:
 
 
 def search(
-    run: Callable[[Array], AnyArray],
+    run: Run,
     target: Target,
     network: Network,
     *,
@@ -68,9 +66,24 @@ def search(
         raise TargetError("`points` must be at least 1", str(points), "Ask for more points")
     if seconds is not None and not seconds > 0:
         raise TargetError("`seconds` must be positive", str(seconds), "Leave it out for no limit")
+    effort = Effort(points)
+    if seconds is not None:
+        effort = affordable(effort, target.values, *point_box(target, network), seconds)
+    return search_within(run, target, network, effort, seed=seed, progress=progress)
+
+
+def search_within(
+    run: Run,
+    target: Target,
+    network: Network,
+    effort: Effort,
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Measurement:
+    """The same search with a given effort."""
     rng, told = np.random.default_rng(seed), progress or (lambda _: None)
-    box, tokens = _shapes(target, network)
-    effort = Effort(points) if seconds is None else affordable(Effort(points), target, box, tokens, seconds)
+    box, tokens = point_box(target, network)
     random = random_points(box, tokens, effort.points, rng)
     near = np.empty((0, *box.shape)) if tokens else near_anchors(network, box, effort.points // 2, rng)
     places = _places(target, network, effort.points)
@@ -88,14 +101,6 @@ def search(
     return Measurement(sup, at, rms, count)
 
 
-def _shapes(target: Target, network: Network) -> tuple[Box, int | None]:
-    """The box a single point lives in, and the number of tokens (None for functions)."""
-    if target.layout == "function":
-        return target.domain, None
-    tokens = network.tokens or 1
-    return target.domain.fixed((tokens, network.features)), tokens
-
-
 def _places(target: Target, network: Network, points: int) -> Array:
     """Risky values of the form, from what the heads claim, thinned to the number of points asked for."""
     try:
@@ -110,7 +115,7 @@ def _places(target: Target, network: Network, points: int) -> Array:
 
 
 def _errors(
-    run: Callable[[Array], AnyArray],
+    run: Run,
     target: Target,
     points: Array,
     progress: Callable[[float], object] = lambda _: None,
@@ -120,8 +125,7 @@ def _errors(
     parts = []
     for i in range(0, len(points), step):
         chunk = points[i : i + step]
-        gap = np.abs(run(chunk) - target.values(chunk.astype(np.longdouble)))
-        parts.append(gap.reshape(len(chunk), -1).max(axis=1).astype(np.float64))
+        parts.append(np.abs(gaps(run, target, chunk)).max(axis=1))
         progress(min(1.0, (i + step) / len(points)))
     return np.concatenate(parts)
 
@@ -149,7 +153,7 @@ def _steps(box: Box, climbers: int, effort: Effort, fine: bool, rng: np.random.G
 
 
 def _climb(
-    run: Callable[[Array], AnyArray],
+    run: Run,
     target: Target,
     box: Box,
     starts: Array,
