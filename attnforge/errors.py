@@ -34,12 +34,25 @@ class DomainError(AttnforgeError, ValueError):
     """A point outside the domain, or a domain that makes no sense."""
 
 
-class RefusalError(AttnforgeError, ValueError):
-    """No construction takes the request; the reasons are listed before memory is spent."""
+class _RequestError(AttnforgeError, ValueError):
+    """``smallest_tol`` is the smallest tolerance, of two digits, that was found to be kept; None if none was found."""
+
+    def __init__(
+        self, requirement: str, got: str | None = None, remedy: str | None = None, *, smallest_tol: float | None = None
+    ) -> None:
+        super().__init__(requirement, got, remedy)
+        self.smallest_tol = smallest_tol
 
 
-class ToleranceError(AttnforgeError, ValueError):
-    """The tolerance asked for cannot be had in this dtype."""
+class RefusalError(_RequestError):
+    """No construction takes the request; the reasons are listed before memory is spent.
+
+    ``smallest_tol`` is a tolerance that the same request gets, where one was found.
+    """
+
+
+class ToleranceError(_RequestError):
+    """The tolerance asked for cannot be had in this dtype; ``smallest_tol`` can, where it is known."""
 
 
 class CertificateError(AttnforgeError, ValueError):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from attnforge.balls import machine
 from attnforge.certification import Certificate
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.choice import why
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
+from attnforge.compiler.finest import Finest, finest, rounded_up
 from attnforge.errors import RefusalError, ToleranceError
 from attnforge.targets import Target
 from attnforge.theorems.construction import Construction
 
+FAR = 10.0  # times tol: what float64 misses by more is not for the sake of rounding, unless the proof says so
 ROUNDS = 4  # sizing again with less tolerance, to leave room for rounding
 
 
@@ -31,7 +34,8 @@ def attempt(
 
     Near the roundoff of float64 no proof can keep fitted heads below tol, since it must assume the worst rounding
     everywhere; around kinks of several inputs an enclosure is loose. There tol is met as measured, and the bound, which
-    is proved, is larger. The reason says so.
+    is proved, is larger. The reason says so. Where no size will do, the plan is taken that keeps the smallest tolerance
+    in this dtype; if that is not enough either, the error's ``smallest_tol`` is what it keeps.
     """
     left, nearly = tol, None
     for _ in range(ROUNDS):
@@ -46,8 +50,7 @@ def attempt(
         rounding = certificate.parts.get("rounding", 0.0)
         enclosed = certificate.bound is None or "fit" in certificate.parts
         if enclosed and dtype == "float64" and seen <= tol and (tol < 2 * rounding or stated > 2 * tol):
-            cause = "worst-case rounding" if tol < 2 * rounding else "an enclosure that is loose here"
-            compiled.reason += f"; tol is met as measured, the proved bound includes {cause}"
+            compiled.reason += _as_measured(certificate, tol)
             nearly = nearly or compiled
         left = 0.7 * left * tol / stated if enclosed else tol - 1.1 * rounding
         if nearly is not None or left <= tol / 10:
@@ -58,18 +61,49 @@ def attempt(
             break
     if nearly is not None:
         return nearly
-    raise _too_fine(candidate.name, tol, dtype, certificate)
+    rounds = dtype != "float64" or stated <= FAR * tol or rounding >= tol
+    best = finest(candidate, target, dtype, max_anchors=max_anchors, max_bytes=max_bytes) if rounds else None
+    if best is not None and best.tol <= tol:
+        return finished(best, candidate, target, tol, dtype)
+    raise _too_fine(candidate.name, tol, dtype, certificate, best)
 
 
-def _too_fine(name: str, tol: float, dtype: str, certificate: Certificate) -> ToleranceError:
-    finer = "" if dtype == "float64" else ', or compile with dtype="float64"'
-    if certificate.bound is None:
-        seen = math.inf if certificate.estimate is None else certificate.estimate.error
-        got, reached = f"an error of {seen:.3g}", seen
+def finished(best: Finest, candidate: Construction[Any], target: Target, tol: float, dtype: str) -> Compiled:
+    """What keeps the smallest tolerance, measured, with its reason."""
+    compiled = certified(best.network, target, candidate.name, dtype)
+    compiled.reason = why(compiled, candidate, best.plan, tol) + f"; about the best that {dtype} can do"
+    bound = compiled.certificate.bound
+    if bound is not None and bound > tol:
+        compiled.reason += _as_measured(compiled.certificate, tol)
+    return compiled
+
+
+def advice(smallest: float, tol: float, dtype: str) -> str:
+    """What to do where tol is too fine for a dtype: rounding shrinks as the roundoff does, so float64 may reach it.
+
+    >>> advice(3e-5, 1e-6, "float32"), advice(3e-5, 1e-20, "float32")
+    ('Ask for tol >= 3e-05, or compile with dtype="float64"', 'Ask for tol >= 3e-05')
+    """
+    helps = smallest * machine("float64").roundoff / machine(dtype).roundoff <= tol
+    finer = ', or compile with dtype="float64"' if dtype != "float64" and helps else ""
+    return f"Ask for tol >= {smallest:.2g}{finer}"
+
+
+def _as_measured(certificate: Certificate, tol: float) -> str:
+    loose = tol >= 2 * certificate.parts.get("rounding", 0.0)
+    cause = "an enclosure that is loose here" if loose else "worst-case rounding"
+    return f"; tol is met as measured, the proved bound includes {cause}"
+
+
+def _too_fine(name: str, tol: float, dtype: str, certificate: Certificate, best: Finest | None) -> ToleranceError:
+    """The refusal: by the best that was found, else by what was reached when tol was asked for."""
+    reached = certificate if best is None else best.certificate
+    rounding = reached.parts.get("rounding", 0.0)
+    if reached.bound is None or (best is not None and best.tol < reached.bound):
+        seen = math.inf if reached.estimate is None else reached.estimate.error
+        got, least = f"an error of {seen:.3g}", seen
     else:
-        rounding = certificate.parts.get("rounding", 0.0)
-        got = f"a bound of {certificate.bound:.3g}, of which rounding alone is {rounding:.3g}"
-        reached = max(certificate.bound, 2 * rounding)
-    return ToleranceError(
-        f"`{name}` must reach tol={tol:g} in {dtype}", got, f"Ask for tol >= {1.05 * reached:.2g}{finer}"
-    )
+        got, least = f"a bound of {reached.bound:.3g}, of which rounding alone is {rounding:.3g}", reached.bound
+    smallest = None if best is None else rounded_up(best.tol)
+    remedy = advice(smallest or 1.05 * max(least, 2 * rounding), tol, dtype)
+    return ToleranceError(f"`{name}` must reach tol={tol:g} in {dtype}", got, remedy, smallest_tol=smallest)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.errors import RefusalError, ToleranceError
 from attnforge.targets import Function, Target
@@ -17,6 +18,9 @@ from attnforge.theorems.tensor_heads import FittedPlan
 
 FITTED = 2  # a closed form is preferred to a fit unless it is more than so many times as large
 UNPROVED_CELLS = 200_000  # hard cells are worth no more where nothing is proved by them
+SEPARABLE = (
+    64.0  # n cells along an axis are told apart up to about n^2 roundoff of this; rounding outweighs the rest beyond
+)
 PROBES, STEP = 512, 1e-3  # points, and part of the box, that estimate slope and curvature of what was built
 
 
@@ -88,5 +92,13 @@ def _cheapest_first(
         if stage is STAGES[-1] and target.lipschitz() is None and cost.anchors > UNPROVED_CELLS:
             refusals[candidate.name] = f"{cost.anchors:,} cells, and nothing known of the target that they could prove"
             continue
+        if stage is STAGES[-1] and machine(dtype).roundoff * _along(target, cost.anchors) ** 2 > SEPARABLE:
+            refusals[candidate.name] = f"{cost.anchors:,} cells, more than {dtype} can tell apart"
+            continue
         accepted.append((handicap * cost.bytes, candidate, plan))
     return [(candidate, plan) for _, candidate, plan in sorted(accepted, key=lambda entry: entry[0])]
+
+
+def _along(target: Target, anchors: int) -> float:
+    """How many cells lie along an axis, about."""
+    return math.exp(math.log(anchors) / target.domain.lower.size)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from attnforge.balls import machine
-from attnforge.compiler.attempt import attempt
+from attnforge.compiler.attempt import advice, attempt, finished
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.finest import finest, rounded_up
 from attnforge.compiler.polishing import polish as polished
 from attnforge.compiler.progress import Bar, evaluation_bar
 from attnforge.compiler.targets import as_target
-from attnforge.errors import AttnforgeError, RefusalError, ToleranceError
+from attnforge.errors import RefusalError, ToleranceError
 from attnforge.targets import Target
 from attnforge.targets.evaluation import Evaluation
 from attnforge.theorems.construction import Construction
+from attnforge.theorems.registry import STAGES
 from attnforge.theorems.registry import construction as by_name
 
 
@@ -40,7 +43,8 @@ def compile(
 
     The certificate says how that is known: ``proved``, ``conditional`` on a Lipschitz constant, or ``sampled``. Where
     tol is close to the rounding of float64, or at kinks of several inputs, the proved bound may exceed it while the
-    measured error does not; ``reason`` then says so.
+    measured error does not; ``reason`` then says so. In the other dtypes it never does: a tol that a dtype cannot have
+    is refused, and the error's ``smallest_tol`` is one that the same call gets (None if none was found).
 
     Args:
         target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"``, a sympy expression, a torch ``nn.Sequential`` of
@@ -85,16 +89,40 @@ def _chosen(
     bar: Bar,
 ) -> Compiled:
     """The first construction that keeps its promise."""
+    limits: dict[str, Any] = {"max_anchors": max_anchors, "max_bytes": max_bytes}
     refusals: dict[str, str] = {}
+    smallest: dict[str, float] = {}
     for candidate, plan in candidates(wanted, tol, dtype, refusals, named):
         bar.say(f"trying {candidate.name} ...")
         try:
-            return attempt(candidate, plan, wanted, tol, dtype, max_anchors=max_anchors, max_bytes=max_bytes)
+            return attempt(candidate, plan, wanted, tol, dtype, **limits)
         except (RefusalError, ToleranceError) as error:
             if named is not None:
                 raise
             refusals[candidate.name] = str(error)
-    raise _refused(wanted, tol, dtype, refusals)
+            if error.smallest_tol is not None:
+                smallest[candidate.name] = error.smallest_tol
+    bar.say(f"looking for the smallest tol in {dtype} ...")
+    for candidate in _unsized(wanted, named, smallest):
+        best = finest(candidate, wanted, dtype, **limits)
+        if best is not None and best.tol <= tol:
+            return finished(best, candidate, wanted, tol, dtype)
+        if best is not None:
+            smallest[candidate.name] = rounded_up(best.tol)
+    raise _refused(wanted, tol, dtype, refusals, smallest)
+
+
+def _unsized(
+    wanted: Target, named: Construction[Any] | None, smallest: Mapping[str, float]
+) -> Iterator[Construction[Any]]:
+    """Constructions of which it is still unknown what they could keep; a later stage only if no earlier one keeps any.
+
+    ``smallest`` grows while this is looked at.
+    """
+    for stage in STAGES if named is None else ((named,),):
+        yield from (entry for entry in stage if entry.name not in smallest and entry.accepts(wanted) is None)
+        if any(entry.name in smallest for entry in stage):
+            return
 
 
 def _check_request(tol: float, norm: str, dtype: str) -> None:
@@ -109,11 +137,22 @@ def _check_request(tol: float, norm: str, dtype: str) -> None:
     machine(dtype)
 
 
-def _refused(target: Target, tol: float, dtype: str, refusals: dict[str, str]) -> AttnforgeError:
+def _refused(
+    target: Target, tol: float, dtype: str, refusals: Mapping[str, str], smallest: Mapping[str, float]
+) -> RefusalError:
     by_reason: dict[str, list[str]] = {}
     for name, reason in refusals.items():
         by_reason.setdefault(reason, []).append(name)
+    least = min(smallest.values(), default=None)
+    remedy = "" if least is None else f" {advice(least, tol, dtype)}."
     if len(by_reason) == 1:
-        return RefusalError(f"No construction takes {target.describe()}: {next(iter(by_reason))}")
+        text = f"No construction takes {target.describe()}: {next(iter(by_reason))}{remedy}"
+        return RefusalError(text, smallest_tol=least)
     lines = "".join(f"\n  {', '.join(names)}: {reason}" for reason, names in by_reason.items())
-    return RefusalError(f"No construction reached tol={tol:g} in {dtype} for {target.describe()}:{lines}\n")
+    which = (
+        ""
+        if least is None
+        else f". The smallest tol found is {least:.2g}, by {min(smallest, key=smallest.__getitem__)}."
+    )
+    text = f"No construction reached tol={tol:g} in {dtype} for {target.describe()}{which}{remedy}"
+    return RefusalError(f"{text}{' Reasons' if remedy else ''}:{lines}\n", smallest_tol=least)

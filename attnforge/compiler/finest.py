@@ -1,0 +1,173 @@
+r"""The smallest tolerance a construction can keep in a dtype: the fit against what rounding adds.
+
+A finer fit needs more keys or wilder values, so rounding does not shrink with it: $e(s) + r(s)$, error of the fit and
+rounding, has a least value over s, what the fit is asked for. It is looked for by decades: from the middle of what the
+dtype can tell apart downwards until two in a row gain nothing, upwards while s is below the best, then half a decade
+either side.
+No step depends on the tolerance that was asked for, so whoever asks for what was found gets it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from attnforge.balls import machine
+from attnforge.certification import Certificate
+from attnforge.certification.certify import certify as prove
+from attnforge.compiler.certifying import certified
+from attnforge.compiler.cost import afford
+from attnforge.errors import RefusalError, TargetError, ToleranceError
+from attnforge.network import Network
+from attnforge.targets import Function, Target
+from attnforge.targets.table import Table
+from attnforge.theorems.construction import Construction
+from attnforge.theorems.registry import STAGES
+from attnforge.theorems.tensor_heads import FittedPlan
+
+MISSES = 2  # decades in a row that gain nothing
+MOST_KEYS = 1024  # of a plan that is looked at: a refusal must not take longer than what it refuses
+MORE = 8  # a plan with so many times the keys of the best is not looked at: they round more, and proofs take longer
+GAIN = 0.9  # a decade gains where it brings the tolerance below so many times the best
+FLOOR = 32.0  # roundoffs of the target's size: finer fits are searched for long, in vain
+HALF_A_DECADE = math.sqrt(10.0)
+FORMULA_INPUTS, CALLABLE_INPUTS = 4, 2  # more are not searched: their fits take too long to be repeated
+WIDER = "float32"  # in which fits for half precision are planned where it refuses them: what rounds is only values
+PROBES = 256  # points that tell how large a target is
+
+
+@dataclass(frozen=True, eq=False)
+class Finest:
+    """A plan, its network, what is known of it, and the smallest tolerance it keeps."""
+
+    plan: Any
+    network: Network
+    certificate: Certificate
+    anchors: int
+    tol: float
+
+
+def finest(
+    candidate: Construction[Any],
+    target: Target,
+    dtype: str,
+    *,
+    max_anchors: int | None = None,
+    max_bytes: int | None = None,
+) -> Finest | None:
+    """The plan that keeps the smallest tolerance found; None if none was found, or looking would take too long."""
+    if not _is_searched(candidate, target):
+        return None
+
+    def tried(share: float, best: Finest | None) -> Finest | None:
+        if share < floor:
+            return None
+        try:
+            plan = _planned(candidate, target, share, dtype)
+            cost = candidate.cost(target, plan)
+            afford(cost, candidate.name, max_anchors, max_bytes)
+            too_many = cost.anchors > (MOST_KEYS if best is None else min(MOST_KEYS, MORE * best.anchors))
+            return None if too_many else _judged(candidate, target, plan, cost.anchors, dtype)
+        except (RefusalError, TargetError, ToleranceError):
+            return None
+
+    size = _size(target)
+    floor = FLOOR * size * min(machine(dtype).roundoff, machine(WIDER).roundoff)
+    found = _by_decades(tried, size * math.sqrt(machine(dtype).roundoff), size)
+    best = _least(found.values())
+    if len({entry.tol for entry in found.values()}) > 1:
+        share = next(share for share, entry in found.items() if entry is best)
+        beside = (tried(share / HALF_A_DECADE, best), tried(share * HALF_A_DECADE, best))
+        best = _least([*found.values(), *(entry for entry in beside if entry is not None)])
+    return best
+
+
+def rounded_up(tol: float) -> float:
+    """The smallest number of two digits that is at least tol: what is said, read again, is still kept.
+
+    >>> rounded_up(1.2001e-5), rounded_up(0.25)
+    (1.3e-05, 0.25)
+    """
+    return float(Context(prec=2, rounding=ROUND_CEILING).plus(Decimal(tol)))
+
+
+def kept(certificate: Certificate) -> float:
+    """The smallest tolerance that is met: by the bound; else, and near the roundoff of float64, by what was seen.
+
+    No proof of fitted heads reaches down to the roundoff of float64, since it must assume the worst rounding
+    everywhere; around kinks of several inputs an enclosure is loose.
+    """
+    seen = certificate.estimate.error if certificate.estimate is not None else math.inf
+    if certificate.bound is None:
+        return seen
+    near = certificate.parts.get("rounding", 0.0) >= seen / 2 or certificate.bound > 2 * seen
+    may_be_measured = certificate.dtype == "float64" and "fit" in certificate.parts
+    return seen if may_be_measured and near else certificate.bound
+
+
+def _by_decades(
+    tried: Callable[[float, Finest | None], Finest | None], middle: float, size: float
+) -> dict[float, Finest]:
+    """What was found for shares of the tolerance: down from the middle while it gains, up while it could."""
+    found: dict[float, Finest] = {}
+    share, misses = middle, 0
+    while misses < MISSES:
+        best = _least(found.values())
+        entry = tried(share, best)
+        misses = 0 if entry is not None and (best is None or entry.tol < GAIN * best.tol) else misses + 1
+        found |= {} if entry is None else {share: entry}
+        share /= 10
+    share = 10 * middle
+    while share <= min([size, *(entry.tol for entry in found.values())]):
+        entry = tried(share, _least(found.values()))
+        found |= {} if entry is None else {share: entry}
+        share *= 10
+    return found
+
+
+def _least(found: Iterable[Finest]) -> Finest | None:
+    return min(found, key=lambda entry: entry.tol, default=None)
+
+
+def _planned(candidate: Construction[Any], target: Target, share: float, dtype: str) -> Any:
+    """The plan for that share of the tolerance; where half precision refuses a fit, it is planned in a wider dtype."""
+    try:
+        return candidate.size(target, share, dtype)
+    except (RefusalError, ToleranceError):
+        if machine(dtype).roundoff <= machine(WIDER).roundoff:
+            raise
+    plan = candidate.size(target, share, WIDER)
+    if not isinstance(plan, FittedPlan):
+        raise RefusalError(f"`{candidate.name}` must be planned in {dtype}", WIDER)
+    return replace(plan, dtype=dtype)
+
+
+def _judged(candidate: Construction[Any], target: Target, plan: Any, anchors: int, dtype: str) -> Finest:
+    """Built and proved; measured only where a measurement counts."""
+    network = candidate.build(target, plan)
+    certificate = None if dtype == "float64" else prove(network, target, dtype=dtype)
+    if certificate is None or certificate.bound is None:
+        certificate = certified(network, target, candidate.name, dtype).certificate
+    return Finest(plan, network, certificate, anchors, kept(certificate))
+
+
+def _is_searched(candidate: Construction[Any], target: Target) -> bool:
+    """Gadgets always are; fits of few inputs; hard cells and tables never."""
+    gadgets, hard = (tuple(type(entry) for entry in stage) for stage in (STAGES[0], STAGES[-1]))
+    if isinstance(candidate, gadgets):
+        return True
+    if isinstance(target, Table) or isinstance(candidate, hard):
+        return False
+    return math.prod(target.domain.shape) <= (CALLABLE_INPUTS if isinstance(target, Function) else FORMULA_INPUTS)
+
+
+def _size(target: Target) -> float:
+    """The largest value at a few points; 1 of a target that vanishes there."""
+    box, rng = target.domain, np.random.default_rng(0)
+    values = np.abs(np.asarray(target.values(rng.uniform(box.lower, box.upper, size=(PROBES, *box.shape)))))
+    return float(values.max(initial=0.0)) or 1.0
