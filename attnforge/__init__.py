@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import plot as plot
     from .certification import Certificate as Certificate
     from .compiler import Compiled as Compiled
+    from .compiler import attack as attack
     from .compiler import certify as certify
     from .compiler import compile as compile
     from .compiler import load as load
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
     from .errors import RefusalError as RefusalError
     from .errors import TargetError as TargetError
     from .errors import ToleranceError as ToleranceError
+    from .model_file import check as check
     from .network import Network as Network
     from .targets import Box as Box
     from .targets import Lipschitz as Lipschitz
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
-    "attnforge.compiler": ("Compiled", "certify", "compile", "load", "measure", "polish"),
+    "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "load", "measure", "polish"),
     "attnforge.errors": (
         "AttnforgeError",
         "CertificateError",
@@ -42,6 +44,7 @@ HOMES = {
         "TargetError",
         "ToleranceError",
     ),
+    "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
     "attnforge.targets": ("Box", "Lipschitz"),
 }

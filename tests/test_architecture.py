@@ -17,7 +17,7 @@ LEVELS = (
     {"network", "targets", "lemmas"},
     {"anchors"},
     {"theorems", "runtime", "certification"},
-    {"export", "plot", "measurement"},
+    {"export", "plot", "measurement", "model_file"},
     {"compiler"},
     {"experiments", "zoo"},
     {"cli", "web"},

@@ -1,6 +1,5 @@
-"""Proofs: certificates, and the methods that compute them from a network and a target alone."""
+"""Proofs: certificates, the methods that compute them from a network and a target alone, and the checker."""
 
 from attnforge.certification.certificate import Certificate
-from attnforge.certification.certify import certify
 
-__all__ = ["Certificate", "certify"]
+__all__ = ["Certificate"]

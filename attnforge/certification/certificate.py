@@ -8,9 +8,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from attnforge.balls import machine
 from attnforge.errors import CertificateError
+from attnforge.network import content_digest
+from attnforge.targets import Target
 
 Status = Literal["proved", "conditional", "sampled"]
+
+
+def arithmetic(dtype: str) -> str:
+    """What every bound assumes of the arithmetic that runs, in words."""
+    model = machine(dtype)
+    accumulation = dtype if model.accumulation == model.roundoff else "float32"
+    return (
+        f"IEEE rounding in {dtype}; attention scores, exponentials and sums accumulated in {accumulation} or better, "
+        "as PyTorch's kernels do; exponentials within "
+        f"{4 if accumulation == 'float64' else 20} units in the last place"
+    )
+
+
+def target_digest(target: Target) -> str:
+    """SHA-256 of the target as it is stored: its text or numbers, and its domain."""
+    return content_digest(*target.to_data())
 
 
 @dataclass(frozen=True)
@@ -27,7 +46,7 @@ class Certificate:
 
     ``status``: ``proved``; ``conditional`` on ``assumptions`` the user made; or ``sampled``, then ``bound`` is None and
     only ``estimate`` is known. ``parts`` add up to ``bound``. ``domain`` lists (lower, upper) flat, ``digest``
-    identifies the network.
+    identifies the network and ``target`` what it is compared with.
     """
 
     status: Status
@@ -38,6 +57,7 @@ class Certificate:
     dtype: str
     domain: tuple[tuple[float, float], ...]
     digest: str
+    target: str
     estimate: Estimate | None = field(default=None)
 
     def __str__(self) -> str:
@@ -59,6 +79,7 @@ class Certificate:
             "dtype": self.dtype,
             "domain": [[low.hex(), high.hex()] for low, high in self.domain],
             "digest": self.digest,
+            "target": self.target,
             "estimate": None if self.estimate is None else _estimate_data(self.estimate),
         }
         return json.dumps(data)
@@ -78,6 +99,7 @@ class Certificate:
                 dtype=str(data["dtype"]),
                 domain=tuple((_finite(low), _finite(high)) for low, high in data["domain"]),
                 digest=str(data["digest"]),
+                target=str(data["target"]),
                 estimate=None if estimate is None else _estimate(estimate),
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:

@@ -10,29 +10,36 @@ import numpy.typing as npt
 
 from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.anchored import Problem, bound_anchored
-from attnforge.certification.certificate import Certificate, Status
+from attnforge.certification.certificate import Certificate, Status, arithmetic, target_digest
 from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.cross import bound_cross
-from attnforge.certification.enclosure.fitted import bound_fitted, is_enclosed
-from attnforge.certification.max_affine import bound_max_affine
+from attnforge.certification.cross import is_looked_at as is_joint_formula
+from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
+from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
+from attnforge.certification.stack import bound_stack
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Linear, Network, check_architecture, digest, flatten, rounded
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
+Proof = tuple[Status, dict[str, float], list[str]]
+
+PROVED: Status = "proved"
 
 
 @dataclass(frozen=True)
 class Method:
     """A proof: from the rounded network, the target, the box and the dtype to named parts of a bound.
 
-    ``needs_lipschitz`` marks proofs that rest on the target's Lipschitz constant; without one there is no bound.
+    ``needs_lipschitz`` marks proofs that rest on the target's Lipschitz constant; without one there is no bound, except
+    for targets that the proof looks at itself (``looks_at``).
     """
 
     bound: Callable[[Network, Target, Box, Machine], dict[str, float]]
     needs_lipschitz: bool = False
+    looks_at: Callable[[Network, Target], bool] = lambda network, target: False
 
 
 def _truncated(bound: Callable[[Problem], dict[str, float]]) -> Method:
@@ -50,59 +57,82 @@ METHODS = {
     "relu_network": Method(bound_relu_network),
     "softmax_tail": Method(bound_softmax_tail, needs_lipschitz=True),
     "two_layer": Method(bound_two_layer, needs_lipschitz=True),
-    "cross_attention": Method(bound_cross, needs_lipschitz=True),
-    "max_affine": Method(bound_max_affine, needs_lipschitz=True),
+    "cross_attention": Method(bound_cross, needs_lipschitz=True, looks_at=is_joint_formula),
+    "max_affine": Method(bound_max_affine, needs_lipschitz=True, looks_at=is_looked_at),
 }
 
 UNPROVED = "fitted values: the error between the points looked at is not bounded"
 
+UNENCLOSED = "the formula is not enclosed everywhere: the error between the points looked at is not bounded"
+
 ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in the last place"
 
-ARITHMETIC = (
-    "IEEE rounding in {dtype}; attention scores, exponentials and sums accumulated in {accumulation} or better, "
-    "as PyTorch's kernels do"
-)
+LIMITED = "the proof ended at {limit}: the bound may be larger than it need be"
+
+Report = Callable[[float], None]
 
 
-def certify(network: Network, target: Target, domain: Box | None = None, dtype: str = "float64") -> Certificate:
+def certify(
+    network: Network,
+    target: Target,
+    domain: Box | None = None,
+    dtype: str = "float64",
+    progress: Report | None = None,
+) -> Certificate:
     """A bound of |network(x) - target(x)| for every x of the domain, as run in ``dtype``.
 
     The bound is computed from the network's numbers: claims on its heads say what to look for, and every departure from
     them enlarges the bound or, where the proof no longer applies, raises. Nothing here knows how the network was built.
+    A network that claims nothing is enclosed directly, whatever its layers. ``progress`` is told the fraction done.
     """
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # overflow becomes an infinite or undefined bound, and is refused
-        return _certify(network, target, domain, dtype)
-
-
-def _certify(network: Network, target: Target, domain: Box | None, dtype: str) -> Certificate:
     check_architecture(network)
     run = rounded(network, dtype)
     _representable(run, dtype)
-    box = domain or target.domain
-    if network.construction in FITTED and not is_enclosed(target):
-        return _certificate("sampled", {}, [UNPROVED], network, box, dtype)
-    if network.construction not in (*METHODS, *FITTED):
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
+        prove = _fitted if network.construction in FITTED else _by_method
+        status, parts, assumptions = prove(run, target, domain or target.domain, dtype, progress)
+    return _certificate(status, parts, assumptions, network, target, domain or target.domain, dtype)
+
+
+def _fitted(run: Network, target: Target, box: Box, dtype: str, progress: Report | None) -> Proof:
+    """Fitted values: proved by enclosure, or else nothing but what was seen."""
+    if not may_be_enclosed(target):
+        return "sampled", {}, [UNPROVED]
+    found = prove_fitted(run, target, box, machine(dtype), progress)
+    if not np.isfinite(add_up(*found.parts.values())):
+        return "sampled", {}, [UNPROVED] if found.limit is None else [f"{UNPROVED}; the proof ended at {found.limit}"]
+    said = [arithmetic(dtype)] if box.lower.size == 1 else [arithmetic(dtype), ENCLOSED]
+    return "proved", found.parts, said if found.limit is None else [*said, LIMITED.format(limit=found.limit)]
+
+
+def _by_method(run: Network, target: Target, box: Box, dtype: str, progress: Report | None) -> Proof:
+    """By the theorem the network claims, re-evaluated from its numbers, or cell by cell where it claims none."""
+    if run.construction and run.construction not in METHODS:
         known = ", ".join((*METHODS, *FITTED))
-        raise CertificateError(f"A network is certified by the construction it claims ({known})", network.construction)
-    method = METHODS.get(network.construction, Method(bound_fitted))
-    accumulation = "float32" if machine(dtype).accumulation != machine(dtype).roundoff else dtype
-    assumptions = [ARITHMETIC.format(dtype=dtype, accumulation=accumulation)]
-    status: Status = "proved"
-    if network.construction in FITTED and box.lower.size > 1:
+        raise CertificateError(f"A network is certified by the construction it claims ({known})", run.construction)
+    if not run.construction:
+        return "proved", bound_stack(run, target, box, dtype), [arithmetic(dtype)]
+    method, status, assumptions = METHODS[run.construction], PROVED, [arithmetic(dtype)]
+    looked = method.looks_at(run, target)
+    if looked:
         assumptions = [*assumptions, ENCLOSED]
-    if method.needs_lipschitz:
+    elif method.needs_lipschitz:
         status, said = _regularity(target)
         assumptions = [*said, *assumptions]
     parts = {} if status == "sampled" else method.bound(run, target, box, machine(dtype))
-    if network.construction in FITTED and not np.isfinite(add_up(*parts.values())):
-        return _certificate("sampled", {}, [UNPROVED], network, box, dtype)  # the enclosure came to no end
-    return _certificate(status, parts, assumptions, network, box, dtype)
+    if looked and not np.isfinite(add_up(*parts.values())):
+        return "sampled", {}, [UNENCLOSED]
+    return status, parts, assumptions
 
 
 def _certificate(
-    status: Status, parts: dict[str, float], assumptions: list[str], network: Network, box: Box, dtype: str
+    status: Status,
+    parts: dict[str, float],
+    assumptions: list[str],
+    network: Network,
+    target: Target,
+    box: Box,
+    dtype: str,
 ) -> Certificate:
     bound = add_up(*parts.values())
     if not np.isfinite(bound):
@@ -116,6 +146,7 @@ def _certificate(
         dtype=dtype,
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
         digest=digest(network),
+        target=target_digest(target),
     )
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnforge.cli.check import check_file
 from attnforge.cli.failure import ExitCode
 from attnforge.cli.model import certificate_data, read_model
 from attnforge.cli.options import AsJson, ModelFile
-from attnforge.cli.screen import print_facts, print_json, working
+from attnforge.cli.screen import note, print_facts, print_json, progress
 from attnforge.errors import AttnforgeError
 
 if TYPE_CHECKING:
     from attnforge import Certificate, Compiled
+
+WORTH_SAYING = 2.0  # seconds
+CELLS = 100_000  # the checker's own limit, not imported: help should not wait for NumPy
 
 EPILOG = """\
 Example:
@@ -21,19 +26,38 @@ Example:
 \b
   attnforge certify f.safetensors
   attnforge certify f.safetensors --json && echo "still true"
+  attnforge certify f.safetensors --check
 
-The proof uses the stored weights and the stored target only, not how the model was built. Exit code 4: the stored
-bound is smaller than what can be proved, or nothing can be proved."""
+The proof uses the stored weights and the stored target only, not how the model was built. With --check it is another
+program that decides, small enough to be read: it shares no code with what builds networks or with the proof, and cuts
+the domain into cells until every one confirms the bound or a point refutes it. A file in which network, domain, target
+or bound was altered is rejected, naming what.
+
+Exit code 4: the stored bound is smaller than what can be proved, or nothing can be proved, or the file is rejected.
+With --check, 6: intact, not re-provable (the target is a callable, or there is no bound); 7: not settled within the
+limit of cells."""
 
 
-def run(file: ModelFile, as_json: AsJson = False) -> None:
+def run(
+    file: ModelFile,
+    check: Annotated[bool, typer.Option("--check", help="Decide by the independent checker.")] = False,
+    cells: Annotated[
+        int | None, typer.Option(min=1, show_default=f"{CELLS}", help="With --check: how many cells at most.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Prove a saved model's bound again.
 
     The proof is compared with the certificate in the file.
     """
+    if cells is not None and not check:
+        raise typer.BadParameter("only the checker counts cells; add --check", param_hint="--cells")
+    if check:
+        raise typer.Exit(check_file(file, as_json, CELLS if cells is None else cells))
     model = read_model(file)
-    with working("proving"):
-        proved, problem = _prove(model)
+    _say_cost(model)
+    with progress("proving") as advance:
+        proved, problem = _prove(model, advance)
     problem = problem or disagreement(model.certificate, proved)
     if as_json:
         _print_data(str(file), model.certificate, proved, problem)
@@ -43,12 +67,21 @@ def run(file: ModelFile, as_json: AsJson = False) -> None:
         raise typer.Exit(ExitCode.NOT_CONFIRMED)
 
 
-def _prove(model: Compiled) -> tuple[Certificate | None, str | None]:
+def _say_cost(model: Compiled) -> None:
+    """On stderr, before a proof that takes long."""
+    from attnforge.compiler import proof_cost
+
+    found = proof_cost(model)
+    if found is not None and found.seconds >= WORTH_SAYING:
+        note(f"about {found.cells:,} cells, {found.seconds:.0f} s; at most {found.most_cells:,} cells")
+
+
+def _prove(model: Compiled, advance: Callable[[float], None]) -> tuple[Certificate | None, str | None]:
     """The certificate, or the reason why there is none."""
     from attnforge.compiler import certify
 
     try:
-        return certify(model), None
+        return certify(model, progress=advance), None
     except AttnforgeError as error:
         return None, f"no bound can be proved: {str(error).strip()}"
 

@@ -25,6 +25,8 @@ class ExitCode(IntEnum):
     REFUSED = 3
     NOT_CONFIRMED = 4
     UNREADABLE = 5
+    NOT_PROVABLE = 6
+    UNDECIDED = 7
     INTERRUPTED = 130
 
 
@@ -37,7 +39,9 @@ Exit codes:
   2  wrong usage or wrong input
   3  refused: no construction takes the target, or reaches the tolerance
   4  certificate not confirmed, or an error measured above the bound
-  5  a file that cannot be read: missing, malformed or altered"""
+  5  a file that cannot be read: missing, malformed or altered
+  6  checked: intact, but the file does not hold what a proof needs
+  7  checked: neither proved nor refuted within the limit"""
 
 
 def exit_code(error: BaseException) -> ExitCode:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attnforge.anchors.scattered import judge, spread
+from attnforge.balls import machine
 from attnforge.certification import Certificate
-from attnforge.certification import certify as prove
 from attnforge.certification.certificate import Estimate
+from attnforge.certification.certify import FITTED
+from attnforge.certification.certify import certify as prove
+from attnforge.certification.enclosure.cost import Cost, cost
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.measuring import measure
 from attnforge.compiler.targets import as_target, compared_with
@@ -28,25 +32,45 @@ QUICK_SECONDS = 5.0  # for evaluating an expensive target: then fewer points are
 QUICK_POINTS = 4_000  # for the estimate that goes with a certificate; `measure` looks harder
 
 
-def certify(network: Network | Compiled, target: Any = None, domain: Any = None) -> Certificate:
+def certify(
+    network: Network | Compiled,
+    target: Any = None,
+    domain: Any = None,
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> Certificate:
     """Prove a bound of |network - target| on the domain, from network and target alone.
 
     Args:
         network: a Network (run in float64), or a Compiled, which brings its own target, domain and dtype.
         target: what it is compared with, as for :func:`compile`; needed for a bare Network.
         domain: where; defaults to the target's own.
+        progress: told the fraction of the proof that is done.
     """
     if isinstance(network, Compiled):
         against = compared_with(network.target, target, domain)
-        return certified(network.network, against, network.construction, network.dtype).certificate
+        return certified(network.network, against, network.construction, network.dtype, progress).certificate
     if target is None:
         raise CertificateError("A bare network is certified against a target", "none", "Pass target= and domain=")
-    return certified(network, as_target(target, domain), "network", "float64").certificate
+    return certified(network, as_target(target, domain), "network", "float64", progress).certificate
 
 
-def certified(network: Network, target: Target, construction: str, dtype: str) -> Compiled:
+def proof_cost(compiled: Compiled) -> Cost | None:
+    """About how long proving its bound again will take; None where that is not known beforehand."""
+    if compiled.network.construction not in FITTED:
+        return None
+    return cost(compiled.network, compiled.target, compiled.target.domain, machine(compiled.dtype))
+
+
+def certified(
+    network: Network,
+    target: Target,
+    construction: str,
+    dtype: str,
+    progress: Callable[[float], None] | None = None,
+) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
-    compiled = Compiled(network, target, prove(network, target, dtype=dtype), construction, dtype)
+    compiled = Compiled(network, target, prove(network, target, dtype=dtype, progress=progress), construction, dtype)
     found = measure(compiled, points=QUICK_POINTS, seconds=QUICK_SECONDS)
     if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
         raise CertificateError(

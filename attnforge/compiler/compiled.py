@@ -12,9 +12,9 @@ import numpy.typing as npt
 from attnforge.certification import Certificate
 from attnforge.compiler.partition import partition
 from attnforge.compiler.report import report
-from attnforge.compiler.saving import save
 from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import DomainError
+from attnforge.model_file import StoredModel, write
 from attnforge.network import Attention, Network, count_parameters
 from attnforge.targets import Box, JointFunction, Target
 
@@ -148,7 +148,8 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, target, domain, certificate and construction to one safetensors file."""
-        save(self, path)
+        network, target, certificate = self.network, self.target, self.certificate
+        write(StoredModel(network, target, certificate, self.construction, self.dtype, self.reason), path)
 
     def plot(self) -> Any:
         """A figure of target, output, anchors, error and attention map."""

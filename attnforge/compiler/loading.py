@@ -1,41 +1,13 @@
-"""Reading a saved model without trusting it.
-
-Loading runs no code and trusts nothing: sizes are capped before memory is spent, every number must be finite, the
-stored text is parsed again, and a digest over all metadata and all tensors must match. The digest is about integrity
-(a truncated, damaged or edited file is refused), not authenticity: whoever can write a file can also write its digest.
-To know that the bound is true, certify again.
-"""
+"""A saved model as a Compiled: read without trust, and refused where its parts do not belong together."""
 
 from __future__ import annotations
 
-import json
 import os
-import struct
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from attnforge.balls import machine
-from attnforge.certification import Certificate
+from attnforge.certification.checker.agreement import disagreements
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.saving import FORMAT, KEY
-from attnforge.errors import AttnforgeError, FileFormatError
-from attnforge.network import check_architecture, content_digest, digest, unflatten
-from attnforge.targets import target_from_data
-
-if TYPE_CHECKING:
-    from attnforge.targets import Target
-
-MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
-MAX_REASON = 1000  # characters shown of why a construction was chosen
-MAX_TENSORS = 100_000
-MAX_FILE = 2**32
-TYPES = {"F64": np.float64, "I64": np.int64}
-
-AnyArray = npt.NDArray[Any]
+from attnforge.errors import FileFormatError
+from attnforge.model_file import MAX_FILE, read
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
@@ -45,128 +17,10 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
     Traceback (most recent call last):
     attnforge.errors.FileFormatError: A model file must exist. Got missing.safetensors. Check the path.
     """
-    place = Path(path)
-    _check_header(place, max_bytes)
-    text, arrays = _read(place)
-    metadata = _metadata(text)
-    stored = metadata.pop("digest", None)
-    try:
-        found = content_digest(metadata, arrays)
-    except ValueError as error:
-        raise FileFormatError("The metadata must be plain JSON", str(error)[:200], "Build it anew") from error
-    if stored != found:
-        raise FileFormatError(
-            "The digest must match the content", "a file that was altered or damaged", "Build it anew"
-        )
-    for name, array in arrays.items():
-        if not np.all(np.isfinite(array)):
-            raise FileFormatError("Every stored number must be finite", f"NaN or infinity in {name}", "Build it anew")
-    return _rebuild(metadata, arrays)
-
-
-def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Compiled:
-    try:
-        network = unflatten(metadata["network"], _under("network.", arrays))
-        width = check_architecture(network)
-        target = target_from_data(metadata["target"], _under("target.", arrays))
-        certificate = Certificate.from_json(metadata["certificate"])
-        construction, dtype = str(metadata["construction"]), str(metadata["dtype"])
-        reason = str(metadata["reason"])[:MAX_REASON]
-        machine(dtype)
-    except FileFormatError:
-        raise
-    except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
-    if width != (target.outputs or 1):
-        got = f"{width} features for {target.outputs or 1} outputs"
-        raise FileFormatError("The network must write the target's outputs", got, "Build it anew")
-    _check_certificate(certificate, digest(network), target, dtype)
-    return Compiled(network, target, certificate, construction, dtype, reason)
-
-
-def _check_certificate(certificate: Certificate, found: str, target: Target, dtype: str) -> None:
-    box = tuple(zip(target.domain.lower.ravel().tolist(), target.domain.upper.ravel().tolist(), strict=True))
-    agreement = {
-        "network": certificate.digest == found,
-        "domain": certificate.domain == box,
-        "dtype": certificate.dtype == dtype,
-    }
-    for name, agrees in agreement.items():
-        if not agrees:
-            raise FileFormatError(
-                f"The certificate must be about the stored {name}", f"another {name}", "Certify again"
-            )
-
-
-def _check_header(path: Path, max_bytes: int) -> None:
-    """Sizes before anything is read: of the file, the header, the tensors' number, types and bytes."""
-    if not path.is_file():
-        raise FileFormatError("A model file must exist", str(path), "Check the path")
-    try:
-        with path.open("rb"):
-            size = path.stat().st_size
-    except OSError as error:
-        raise FileFormatError("A model file must be readable", str(error), "Check its permissions") from error
-    if not 8 < size <= max_bytes:
-        raise FileFormatError(f"A model file has between 9 and {max_bytes:,} bytes", f"{size:,}", "Raise max_bytes")
-    with path.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        if not 2 <= length <= min(MAX_HEADER, size - 8):
-            got = f"a header of {length:,} bytes in a file of {size:,}"
-            raise FileFormatError("The header must fit the file and 16 MiB", got, "This is not a model of attnforge")
-        header = _json(file.read(length), "The header")
-    entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    if len(entries) > MAX_TENSORS:
-        raise FileFormatError(f"A model has at most {MAX_TENSORS:,} tensors", f"{len(entries):,}")
-    for name, entry in entries.items():
-        _check_entry(name, entry, size - 8 - length)
-
-
-def _check_entry(name: str, entry: Any, available: int) -> None:
-    try:
-        start, end = entry["data_offsets"]
-        shape = [int(n) for n in entry["shape"]]
-        count = int(np.prod([float(n) for n in shape])) if shape else 1
-        fits = entry["dtype"] in TYPES and min(shape, default=1) >= 0 and 0 <= start <= end <= available
-        fits = fits and end - start == 8 * count
-    except (KeyError, TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
-        raise FileFormatError(
-            "Tensors are float64 or int64 and lie inside the file", f"{name[:80]}: {str(entry)[:120]}"
-        )
-
-
-def _read(path: Path) -> tuple[str | None, dict[str, AnyArray]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            return metadata.get(KEY), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FileFormatError("The file must be a whole safetensors file", str(error)[:200], "Copy it again") from error
-
-
-def _metadata(text: str | None) -> dict[str, Any]:
-    if text is None:
-        raise FileFormatError("A model file carries attnforge's metadata", "none", "Save it with net.save(path)")
-    metadata = _json(text.encode(), "The metadata")
-    if metadata.get("format") != FORMAT:
-        got = f"version {metadata.get('format')!r}"
-        raise FileFormatError(f"This attnforge reads format version {FORMAT}", got, "Use a matching attnforge")
-    return metadata
-
-
-def _json(data: bytes, what: str) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{what} must be JSON", str(error)[:200], "This is not a model of attnforge") from error
-    if not isinstance(found, dict):
-        raise FileFormatError(f"{what} must be a JSON object", type(found).__name__)
-    return found
-
-
-def _under(prefix: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    found = read(path, max_bytes=max_bytes)
+    if not found.is_intact:
+        got = "a file that was altered or damaged"
+        raise FileFormatError("The digest must match the content", got, "Build it anew")
+    for what in disagreements(found.network, found.target, found.certificate, found.dtype):
+        raise FileFormatError(f"The certificate must be about the stored {what}", f"another {what}", "Certify again")
+    return Compiled(found.network, found.target, found.certificate, found.construction, found.dtype, found.reason)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.certificate import Certificate, Estimate
+from attnforge.certification.certificate import Certificate, Estimate, target_digest
 from attnforge.compiler.compiled import Compiled
 from attnforge.network import Network, digest
 from attnforge.targets import Target
@@ -41,6 +41,7 @@ def certified_in_mean(
         dtype=dtype,
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
         digest=digest(network),
+        target=target_digest(target),
     )
     compiled = Compiled(network, target, certificate, construction, dtype)
     error, doubt = mean_error(compiled, counts, exponent)

@@ -145,7 +145,7 @@ def _attention(figure: Any, axes: Any, compiled: Plottable, form: TruncatedForm)
     axes.set_ylabel("key" if len(layer) == 1 else f"key ({len(layer)} heads)")
     roles = [role for head in compiled.network.heads if head.claims for role in head.claims.roles]
     if len(weights) <= 4 and len(roles) == len(weights):
-        axes.set_yticks(range(len(weights)), roles)
+        axes.set_yticks(range(len(weights)), roles, parse_math=False)
     for place in np.cumsum([np.asarray(head).shape[-1] for head in layer])[:-1]:
         axes.axhline(place - 0.5, color="white", lw=0.6, alpha=0.7)
     figure.colorbar(image, ax=axes, label="attention weight", pad=0.01)

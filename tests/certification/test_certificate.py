@@ -27,6 +27,7 @@ def certificate(**changes):
         "dtype": "float64",
         "domain": ((-1.0, 1.0), (0.1, 0.3)),
         "digest": "ab" * 32,
+        "target": "cd" * 32,
         "estimate": Estimate(0.25, (0.5, 0.2)),
     }
     return Certificate(**(fields | changes))

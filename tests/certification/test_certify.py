@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnforge as af
-from attnforge.certification import certify
+from attnforge.certification.certify import certify
 from attnforge.network import Attention, Linear, Network, Rows, Softmax, Term, flatten, unflatten
 from attnforge.network.flatten import is_weight
 from attnforge.targets import Formula, TruncatedLinear

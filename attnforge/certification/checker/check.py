@@ -1,0 +1,100 @@
+"""The verdict on a stored model: is its certificate about what is stored, and is its bound true?
+
+Nothing here knows how a network was built. The certificate must be about the stored network, target, domain and dtype;
+then the bound is proved again, cell by cell, from the weights and the target alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from attnforge.balls import machine
+from attnforge.certification.certificate import Certificate, arithmetic
+from attnforge.certification.checker.agreement import disagreements
+from attnforge.certification.checker.questions import questions
+from attnforge.certification.checker.relu import compare
+from attnforge.certification.checker.search import Outcome, answer
+from attnforge.errors import AttnforgeError
+from attnforge.network import Network, rounded
+from attnforge.targets import Formula, ReluNetwork, Target, TruncatedLinear
+
+CELLS = 100_000  # looked at before the checker gives up
+
+Provable = Formula | TruncatedLinear | ReluNetwork
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many cells may be looked at, by how many processes, and who is told the fraction done."""
+
+    cells: int = CELLS
+    workers: int = 1
+    progress: Callable[[float], None] = lambda _: None
+
+    def part(self, done: int, of: int) -> Callable[[float], None]:
+        """Who is told the progress of one part of several."""
+        return lambda fraction: self.progress((done + fraction) / of)
+
+
+EFFORT = Effort()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checker says of a model.
+
+    ``confirmed``: the bound was proved again; ``rejected``: ``what`` does not fit, or the bound is not true;
+    ``unprovable``: intact, but the file does not hold what a proof needs; ``undecided``: not settled within the limit.
+    ``reason`` says it in words, ``outcome`` what was looked at.
+    """
+
+    verdict: Literal["confirmed", "rejected", "unprovable", "undecided"]
+    reason: str
+    what: str | None = None
+    outcome: Outcome | None = None
+
+
+def check(network: Network, target: Target, certificate: Certificate, dtype: str, effort: Effort = EFFORT) -> Verdict:
+    """Compare the certificate with what is stored, then prove its bound again."""
+    for what in disagreements(network, target, certificate, dtype):
+        return Verdict("rejected", f"the certificate is about another {what}", what)
+    if not isinstance(target, Provable):
+        return Verdict(
+            "unprovable", f"intact, not re-provable: the file does not hold the target ({target.describe()})"
+        )
+    if certificate.bound is None:
+        return Verdict("unprovable", "intact, but the certificate states no bound")
+    if arithmetic(dtype) not in certificate.assumptions:
+        return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
+    try:
+        outcome = _prove(rounded(network, dtype), target, certificate.bound, dtype, effort)
+    except AttnforgeError as error:
+        return Verdict("rejected", f"no bound can be proved: {str(error).strip()}", "network")
+    return _judgement(outcome, certificate.bound)
+
+
+def _judgement(outcome: Outcome, bound: float) -> Verdict:
+    at = ", ".join(f"{x:.6g}" for x in outcome.at)
+    match outcome.verdict:
+        case "confirmed":
+            reason = f"the bound {bound:.6g} holds on all of {outcome.cells:,} cells"
+            return Verdict("confirmed", reason, None, outcome)
+        case "refuted":
+            reason = f"the bound {bound:.6g} is not true: the error is at least {outcome.seen:.6g} at {at}"
+            return Verdict("rejected", reason, "bound", outcome)
+    reason = f"neither proved nor refuted on {outcome.cells:,} cells: raise the limit, or certify it again"
+    return Verdict("undecided", reason, None, outcome)
+
+
+def _prove(model: Network, target: Provable, bound: float, dtype: str, effort: Effort) -> Outcome:
+    if isinstance(target, ReluNetwork):
+        reached, looked = compare(model, target, machine(dtype), effort.progress)
+        return Outcome("confirmed" if reached <= bound else "undecided", reached, 0.0, (), looked)
+    found, asked = Outcome(), list(questions(model, target, bound, dtype))
+    for done, question in enumerate(asked):
+        found = found.and_(answer(question, effort.cells - found.cells, effort.workers, effort.part(done, len(asked))))
+        if found.verdict != "confirmed":
+            break
+    return found

@@ -1,0 +1,332 @@
+r"""One softmax head on a cell.
+
+Scores are taken relative to the winner w, the best key at the middle of the cell: $e_k = e^{s_k - s_w}$, $e_w = 1$.
+Keys whose weight times value is negligible on the whole cell are left out, and what they could add is counted in
+``off``. For the others
+$$ \mathrm{out} = c + \frac{\sum_k e_k (v_k - c)}{\sum_k e_k} $$
+by Taylor coefficients, c the output at the middle; and out lies between the smallest and the largest $v_k$ in any case.
+
+The run has scores off by at most $\eta_k$ relative to the winner's: a dot product of r terms errs by
+$\gamma_{r+4} \sum |q_f||k_f|$, an error of the query counts with $|k_f - w_f|$, and exponentials err by a few ulp. Then
+$$ |\mathrm{out}' - \mathrm{out}| \le \frac{\sum_k e_k (e^{\eta_k} - 1)|v_k - \mathrm{out}|}{\sum_k e_k e^{-\eta_k}}
+   + \gamma \sum_k w_k |v_k| . $$
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_mat
+
+from attnforge.balls import gamma, upper
+from attnforge.balls import lower as lower_end
+from attnforge.certification.checker import rounding
+from attnforge.certification.checker.rounding import SLACK
+from attnforge.certification.checker.space import Form
+from attnforge.certification.checker.taylor import ZERO, Coefficients, Model, meet
+from attnforge.certification.checker.values import Place, Value, combine, is_simple
+from attnforge.network import Head
+
+Array = npt.NDArray[np.float64]
+Row = Sequence[Value]
+
+SIDES = ("at", "over")
+STEEPEST = 700.0  # exponents are cut off here: what lies above is not known
+
+
+@dataclass(frozen=True, eq=False)
+class Relative:
+    """For every key: bounds of s_k - s_w on the cell, ``middle`` plus or minus ``swing``, and the run's ``eta``."""
+
+    winner: int
+    middle: Array
+    swing: Array
+    eta: Array
+
+    @property
+    def high(self) -> Array:
+        """Upper bounds of the weights."""
+        return np.exp(np.minimum(self.middle + self.swing, STEEPEST)) * SLACK
+
+    @property
+    def low(self) -> Array:
+        """Lower bounds of the run's weights."""
+        return np.exp(self.middle - self.swing - self.eta) / SLACK
+
+
+def attend(place: Place, head: Head, row: Row, rows: Sequence[Row], negligible: float) -> list[Value]:
+    """The head's output features at a query row, its keys being memory and the rows it reads."""
+    query = [combine(place, row, column) for column in head.query.T]
+    memory_keys = np.zeros((0, len(query))) if head.memory_keys is None else head.memory_keys
+    memory_values = np.zeros((0, len(head.output))) if head.memory_values is None else head.memory_values
+    if head.key is None or head.value is None or not rows:
+        found = _over_memory(place, query, memory_keys, memory_values, negligible)
+    else:
+        keys = [*_constants(place, memory_keys), *([combine(place, each, c) for c in head.key.T] for each in rows)]
+        values = [
+            *_constants(place, memory_values),
+            *([combine(place, each, c) for c in head.value.T] for each in rows),
+        ]
+        found = _over_rows(place, query, keys, values, negligible)
+    return [combine(place, found, column) for column in head.output.T]
+
+
+def select(place: Place, scores: Row, values: Array, negligible: float) -> list[Value]:
+    """The softmax of a token's features, times a matrix: a head whose scores are the features."""
+    winner = _best([score.model for score in scores])
+    doubts = [(score.off + scores[winner].off) * SLACK for score in scores]
+    relative, models = _given(place, [score.model for score in scores], winner, doubts)
+    taken = 8 * place.machine.accumulation * _lead(relative, np.zeros(len(scores)))  # off the largest
+    relative = replace(relative, eta=(relative.eta + taken) * SLACK)
+    return _weighted(place, relative, models, _constants(place, values), negligible)
+
+
+def _constants(place: Place, numbers: Array) -> list[list[Value]]:
+    return [[combine(place, [], [], float(number)) for number in row] for row in numbers]
+
+
+def _over_memory(place: Place, query: Row, keys: Array, values: Array, negligible: float) -> list[Value]:
+    """Constant keys: their weights are sums of powers of a few slopes, taken by products of matrices."""
+    relative = _relative_to_memory(place, query, keys)
+    centre = _centre(relative, values)
+    near = _near(relative, np.abs(values - centre).max(axis=1), negligible)
+    winner = [arb(x) for x in keys[relative.winner].tolist()]
+    apart = arb_mat([[arb(x) - w for x, w in zip(keys[k].tolist(), winner, strict=True)] for k in near])
+    rows = [k for k in range(place.cell.terms.count) if any(q.model.at[k] is not ZERO for q in query)]
+    at, over = (
+        apart * arb_mat([[getattr(q.model, side)[k] for q in query] for k in rows]).transpose() for side in SIDES
+    )
+    models = _level(place, relative, near, [_spread(place, rows, at, over, i) for i in range(len(near))])
+    numbers = [[arb(v) - arb(c) for v, c in zip(values[k].tolist(), centre, strict=True)] + [arb(1)] for k in near]
+    affine = all(place.cell.terms.degree[k] <= 1 for k in rows)
+    sides, powers = [], None
+    for side in SIDES:
+        scores = [getattr(model, side) for model in models]
+        if powers is None or not affine:  # the powers of affine scores are the same at the middle and over the cell
+            powers = arb_mat([place.cell.terms.exponential(score) for score in scores]).transpose()
+        weights = [score[0].exp() for score in scores]
+        sides.append(powers * arb_mat([[w * x for x in row] for w, row in zip(weights, numbers, strict=True)]))
+    terms = range(place.cell.terms.count)
+    columns = [Model(*([side[k, j] for k in terms] for side in sides)) for j in range(values.shape[1] + 1)]
+    found = _quotients(place, columns, centre)
+    return _judged(place, relative, near, found, values, values, np.zeros_like(values))
+
+
+def _spread(place: Place, rows: list[int], at: arb_mat, over: arb_mat, i: int) -> Model:
+    sides: list[Coefficients] = []
+    for matrix in (at, over):
+        side = [ZERO] * place.cell.terms.count
+        for column, k in enumerate(rows):
+            side[k] = matrix[i, column]
+        sides.append(side)
+    return Model(*sides)
+
+
+def _level(place: Place, relative: Relative, near: npt.NDArray[np.int64], models: list[Model]) -> list[Model]:
+    """Relative scores less their mean slope, a common factor of all weights: what is left is as flat as can be."""
+    cell = place.cell
+    shares = np.exp(np.minimum(relative.middle[near], 0.0))
+    shares = (shares / shares.sum()).tolist()
+    for i, k in enumerate(cell.terms.axes):
+        mean = sum(share * float(model.at[k].mid()) for share, model in zip(shares, models, strict=True))
+        tilt = cell.add(cell.variable(i), cell.constant(-cell.middle[i]))
+        models = [cell.add(model, cell.scale(arb(-mean if mean == mean else 0.0), tilt)) for model in models]
+    return [cell.tight(model) for model in models]
+
+
+def _relative_to_memory(place: Place, query: Row, keys: Array) -> Relative:
+    machine, r = place.machine, keys.shape[1]
+    middle, slopes, rest = (np.array(part) for part in zip(*(_affine(place, q) for q in query), strict=True))
+    scores = keys @ middle
+    winner = int(scores.argmax())
+    apart, both = keys - keys[winner], np.abs(keys) + np.abs(keys[winner])
+    radius = np.array([upper(each) for each in place.cell.radius])
+    told, off = np.array([q.size + q.off for q in query]), np.array([q.off for q in query])
+    doubt = gamma(r + 8) * (both @ (np.abs(middle) + np.abs(slopes) @ radius)) + np.abs(apart) @ rest
+    swing = (np.abs(apart @ slopes) @ radius + doubt) * SLACK
+    at = apart @ middle
+    swing[winner] = at[winner] = 0.0
+    size = np.abs(scores) + np.abs(keys) @ (np.abs(slopes) @ radius + rest + off) + doubt
+    wide = swing + gamma(r + 4, machine.accumulation) * (both @ told) + np.abs(apart) @ off
+    lead = max(0.0, float((at + wide).max())) - at + wide
+    exact = np.array([is_simple(q) for q in query]) | np.isin(np.abs(np.frexp(keys)[0]), (0.0, 0.5))
+    eta = rounding.scores(np.abs(keys) * told, exact, size * SLACK, lead * SLACK, machine)
+    eta = (eta + rounding.exponentials(len(keys), machine) + np.abs(apart) @ off) * SLACK
+    return Relative(winner, at, swing, eta)
+
+
+def _affine(place: Place, value: Value) -> tuple[float, list[float], float]:
+    """Midpoint, slopes and a bound of the rest, as floats: m + slopes . t, up to the rest."""
+    cell, at = place.cell, value.model.at
+    middle = float(at[0].mid())
+    slopes = [float(at[k].mid()) for k in cell.terms.axes]
+    straight = cell.constant(arb(middle))
+    for i, slope in enumerate(slopes):
+        part = cell.variable(i)
+        straight = cell.add(straight, cell.scale(arb(slope), cell.add(part, cell.constant(-cell.middle[i]))))
+    rest = upper(abs(cell.range(cell.add(value.model, cell.scale(arb(-1), straight)))))
+    if np.isfinite(rest) and np.isfinite([middle, *slopes]).all():
+        return middle, slopes, rest
+    span = value.model.over[0]
+    return float(span.mid()), [0.0] * len(slopes), upper(abs(span - arb(span.mid())))
+
+
+def _over_rows(place: Place, query: Row, keys: Sequence[Row], values: Sequence[Row], negligible: float) -> list[Value]:
+    """Keys that may depend on the inputs."""
+    cell = place.cell
+    scores = [cell.tight(_score(place, query, key)) for key in keys]
+    winner = _best(scores)
+    relative, models = _given(place, scores, winner, [_doubt(place, query, key, keys[winner]) for key in keys])
+    told = np.array([[(q.size + q.off) * (k.size + k.off) for q, k in zip(query, key, strict=True)] for key in keys])
+    exact = np.array([[is_simple(q) or is_simple(k) for q, k in zip(query, key, strict=True)] for key in keys])
+    size = np.array([upper(abs(score.over[0])) for score in scores]) + relative.eta
+    wrong = gamma(len(query) + 4, place.machine.accumulation) * told.sum(axis=1)
+    made = rounding.scores(told * SLACK, exact, size * SLACK, _lead(relative, wrong), place.machine)
+    return _weighted(place, replace(relative, eta=(relative.eta + made) * SLACK), models, values, negligible)
+
+
+def _doubt(place: Place, query: Row, key: Row, winner: Row) -> float:
+    """What errors of the run's queries and keys may do to the difference of two scores."""
+    cell, found = place.cell, 0.0
+    for q, k, w in zip(query, key, winner, strict=True):
+        if q.off or k.off or w.off:
+            apart = upper(abs(cell.range(cell.add(k.model, cell.scale(arb(-1), w.model)))))
+            found += q.off * (apart + k.off + w.off) + q.size * (k.off + w.off)
+    return found * SLACK
+
+
+def _score(place: Place, query: Row, key: Row) -> Model:
+    """The dot product; with a constant key that of linear forms is one, and stays exact."""
+    pairs = [(q.form, _number(k)) for q, k in zip(query, key, strict=True)]
+    forms = [form.times(number) for form, number in pairs if form is not None and number is not None]
+    if len(forms) == len(pairs):
+        return place.space.model(reduce(Form.plus, forms), place.cell)
+    return place.cell.add(*(_product(place, q, k) for q, k in zip(query, key, strict=True)))
+
+
+def _product(place: Place, a: Value, b: Value) -> Model:
+    for number, other in ((_number(a), b), (_number(b), a)):
+        if number is not None:
+            return place.cell.scale(number, other.model)
+    return place.cell.multiply(a.model, b.model)
+
+
+def _number(value: Value) -> arb | None:
+    """The value, if it is a constant."""
+    return value.form.constant if value.form is not None and not value.form.slopes else None
+
+
+def _best(scores: Sequence[Model]) -> int:
+    return max(range(len(scores)), key=lambda k: float(scores[k].at[0].mid()))
+
+
+def _given(place: Place, scores: list[Model], winner: int, doubts: list[float]) -> tuple[Relative, list[Model]]:
+    """Scores relative to the winner's; ``doubts`` bound what the run does to them before exponentials are taken."""
+    cell = place.cell
+    best = cell.scale(arb(-1), scores[winner])
+    models = [cell.tight(cell.add(score, best)) for score in scores]
+    models[winner] = cell.constant(ZERO)
+    middle = np.array([float(model.over[0].mid()) for model in models])
+    swing = np.array([upper(abs(model.over[0] - arb(m))) for model, m in zip(models, middle.tolist(), strict=True)])
+    eta = (np.array(doubts) + rounding.exponentials(len(scores), place.machine)) * SLACK
+    return Relative(winner, middle, swing, eta), models
+
+
+def _lead(relative: Relative, wrong: Array) -> Array:
+    """How far the run's largest score may lie above each; ``wrong`` bounds the rounding of its dot products."""
+    wide = relative.swing + relative.eta + wrong + wrong[relative.winner]
+    return np.asarray((max(0.0, float((relative.middle + wide).max())) - relative.middle + wide) * SLACK)
+
+
+def _weighted(
+    place: Place, relative: Relative, models: list[Model], values: Sequence[Row], negligible: float
+) -> list[Value]:
+    """The mixture of values that may depend on the inputs."""
+    cell = place.cell
+    ends = np.array([[[lower_end(v.model.over[0]), upper(v.model.over[0])] for v in row] for row in values])
+    centre = _centre(relative, ends.mean(axis=2))
+    near = _near(relative, np.abs(ends - np.array(centre)[:, None]).max(axis=(1, 2)), negligible)
+    flat = _level(place, relative, near, [models[k] for k in near])
+    weights = [cell.tight(model.map(lambda c: _scaled(c[0].exp(), cell.terms.exponential(c)))) for model in flat]
+    columns = []
+    for j, c in enumerate(centre):
+        apart = [cell.add(values[k][j].model, cell.constant(-arb(c))) for k in near]
+        columns.append(cell.add(*(cell.multiply(w, v) for w, v in zip(weights, apart, strict=True))))
+    found = _quotients(place, [*columns, cell.add(*weights)], centre)
+    off = np.array([[v.off for v in row] for row in values])
+    return _judged(place, relative, near, found, ends[..., 0], ends[..., 1], off)
+
+
+def _near(relative: Relative, apart: Array, negligible: float) -> npt.NDArray[np.int64]:
+    """The keys that matter on the cell: the winner, and those whose weight times their value's distance counts."""
+    share = relative.high * np.exp(np.minimum(relative.eta, STEEPEST)) * apart
+    share[relative.winner] = np.inf
+    return np.flatnonzero(~(share <= negligible / len(apart)))
+
+
+def _centre(relative: Relative, values: Array) -> list[float]:
+    """About the output at the middle: any number near it serves."""
+    weights = np.exp(np.minimum(relative.middle, STEEPEST))
+    found = weights @ values / weights.sum()
+    return [float(c) if np.isfinite(c) else 0.0 for c in found]
+
+
+def _scaled(factor: arb, coefficients: Coefficients) -> Coefficients:
+    return [x if x is ZERO else factor * x for x in coefficients]
+
+
+def _quotients(place: Place, columns: list[Model], centre: list[float]) -> list[Model]:
+    """Numerators over the last column, the sum of the weights, counted from the centre."""
+    cell = place.cell
+    return [
+        cell.add(cell.constant(arb(c)), cell.divide(each, columns[-1]))
+        for each, c in zip(columns[:-1], centre, strict=True)
+    ]
+
+
+def _judged(
+    place: Place,
+    relative: Relative,
+    near: npt.NDArray[np.int64],
+    found: list[Model],
+    low: Array,
+    high: Array,
+    off: Array,
+) -> list[Value]:
+    """The near keys' output with its range cut down to their values', and what far keys and the run may add."""
+    machine, count = place.machine, len(low)
+    far = np.setdiff1d(np.arange(count), near)
+    weights, run = relative.high, relative.high * np.exp(np.minimum(relative.eta, STEEPEST))
+    total = relative.low.sum() / SLACK  # zero on a cell too large to know anything: then infinite bounds
+    share = np.minimum(run * SLACK / total, 1.0)
+    half, unit = machine.roundoff > machine.accumulation, machine.accumulation
+    rescaled = gamma(rounding.blocks(count) - 1, unit)
+    normed = rounding.added(share, unit) + rescaled
+    normed = normed / (1 - normed) if normed < 0.5 else np.inf
+    outputs = []
+    for j, model in enumerate(found):
+        least, most = float(low[near, j].min()), float(high[near, j].max())
+        model = Model(model.at, [meet(model.over[0], arb(least).union(arb(most))), *model.over[1:]])
+        span = model.over[0]
+        reach = np.maximum(high[:, j] - lower_end(span), upper(span) - low[:, j]) * SLACK
+        beyond = float(share[far] @ np.maximum(high[far, j] - least, most - low[far, j]))
+        size = np.maximum(np.abs(low[:, j]), np.abs(high[:, j])) + off[:, j]
+        signed = np.where(low[:, j] >= 0, size, np.where(high[:, j] <= 0, -size, size))
+        if np.any((low[:, j] < 0) & (high[:, j] > 0)):
+            signed = size  # of unknown sign: as if all were positive
+        mass = min(float(share @ size), float(size.max()))
+        carried = min(float(share @ off[:, j]), float(off[:, j].max()))
+        sums = rounding.added(share * signed, unit) + (rescaled + gamma(3, unit)) * mass
+        made = sums * (1 + normed) + normed * (upper(abs(span)) + carried)
+        made = carried + made + gamma(2 if half else 0, machine.roundoff) * (mass + made)
+        made = (made + 2 * count * machine.underflow * (float(size.max()) + 1)) * SLACK
+        disturbed = float((weights * np.expm1(np.minimum(relative.eta, STEEPEST))) @ reach) / total
+        apart = float(weights[far] @ reach[far]) / total + disturbed
+        moved = min(apart, most - least + beyond) * SLACK
+        inside = arb(least).union(arb(most)) + arb(0, (beyond * SLACK + made) * SLACK)
+        outputs.append(Value(place, model, (moved + made) * SLACK, inside))
+    return outputs

@@ -1,0 +1,97 @@
+"""What must be true of a network for a bound to hold: one question an output entry, in as few variables as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.certification.checker.search import Question, look, volume
+from attnforge.errors import CertificateError
+from attnforge.network import Attention, Network
+from attnforge.network.apply import apply_layer
+from attnforge.targets import Formula, TruncatedLinear
+from attnforge.targets.expression.simplify import of, plus, times
+from attnforge.targets.expression.tree import Constant, Node, Variable
+from attnforge.targets.structure.ridge import direction_of
+
+Array = npt.NDArray[np.float64]
+Entry = tuple[tuple[int, int], Node, tuple[tuple[str, int], ...], tuple[float, ...] | None]
+
+ORDERS = {1: 12, 2: 7, 3: 5, 4: 4}  # of Taylor expansions, by the number of variables
+LOW, TRIAL = 2, 48  # the order tried first, and the cells it is tried on
+
+
+def questions(network: Network, target: Formula | TruncatedLinear, bound: float, dtype: str) -> Iterator[Question]:
+    """What must be true for the bound to be: one question an output entry."""
+    shape = (1, target.domain.lower.size) if isinstance(target, Formula) else (target.rows, target.features)
+    if network.features != shape[1] or network.tokens not in (None, shape[0]) or network.context is not None:
+        got = f"{network.tokens} tokens of {network.features} features"
+        raise CertificateError(f"The network must read {shape[0]} tokens of {shape[1]} features, as its target", got)
+    box = tuple(
+        tuple(np.broadcast_to(end, shape).ravel().tolist()) for end in (target.domain.lower, target.domain.upper)
+    )
+    entries = _formula(network, target) if isinstance(target, Formula) else _truncated(target)
+    for entry, tree, names, direction in entries:
+        variables = len(box[0]) if direction is None else 1
+        if variables not in ORDERS:
+            most = f"The checker cuts cells in up to {max(ORDERS)} inputs, or along one linear form"
+            raise CertificateError(most, f"{variables} inputs")
+        low, high = box
+        question = Question(
+            network, dtype, shape[0], entry, tree, names, low, high, direction, ORDERS[variables], bound
+        )
+        yield _at_best_order(question)
+
+
+def _formula(network: Network, target: Formula) -> Iterator[Entry]:
+    """The only output. Along a line, if neither formula nor network sees anything else."""
+    direction = direction_of(target.tree, target.names, target.domain) if len(target.names) > 1 else None
+    weights = None if direction is None else direction.weights(target.domain)
+    if weights is not None and not _reads_only(network, weights):
+        weights = None
+    names = tuple((name, i) for i, name in enumerate(target.names))
+    yield (0, 0), target.tree, names, None if weights is None else tuple(weights.tolist())
+
+
+def _reads_only(network: Network, weights: Array) -> bool:
+    """Whether the queries of the first heads vary along the weights alone, to rounding: where to look, not a proof."""
+    state = np.concatenate([np.zeros((1, len(weights))), np.eye(len(weights))])[:, None]
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            slopes = [((state[1:] - state[:1]) @ head.query).reshape(len(weights), -1) for head in layer.heads]
+            return all(_parallel(each, weights) for each in slopes)
+        state = apply_layer(layer, state)
+    return False
+
+
+def _parallel(slopes: Array, weights: Array) -> bool:
+    along = np.outer(weights, weights @ slopes / (weights @ weights))
+    return bool(np.abs(slopes - along).max() <= 1e-9 * np.abs(slopes).max())
+
+
+def _truncated(target: TruncatedLinear) -> Iterator[Entry]:
+    """Every token's output features: the clamped form in one of them, zero in the others."""
+    for i in range(target.rows):
+        w, t = target.w[min(i, len(target.w) - 1)], float(target.t[min(i, len(target.t) - 1)])
+        first = i * target.features
+        named = tuple((f"x[{j}]", first + j) for j in range(target.features))
+        form = plus(*(times(Constant(float(v)), Variable(f"x[{j}]")) for j, v in enumerate(w)), Constant(t))
+        tree = of("clamp", form, Constant(target.lower), Constant(target.upper))
+        direction = np.zeros(target.rows * target.features)
+        direction[first : first + target.features] = w
+        for j in range(target.outputs or 1):
+            wanted = tree if j == target.output or target.outputs is None else Constant(0.0)
+            yield (i, j), wanted, named, tuple(direction.tolist())
+
+
+def _at_best_order(question: Question) -> Question:
+    """Sharp heads are flat, with steps: low orders are as good there. What confirms more in a few cells is taken."""
+    return max((replace(question, order=LOW), question), key=_confirmed)
+
+
+def _confirmed(question: Question) -> float:
+    """The share of the domain that a few cells confirm."""
+    return 1.0 - sum(volume(box, question.whole) for box in look(question, [question.whole], TRIAL)[1])

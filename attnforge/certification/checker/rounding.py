@@ -1,0 +1,66 @@
+r"""What a run's arithmetic may do inside a softmax head, for any order of summation.
+
+Any order of adding up p terms is a binary tree; a node errs by u times its exact sum, and by no more than the smaller
+of its two addends. A sum over j leaves is at most $G_j$, the larger of the j largest positive and the j largest
+negative terms; among the trees with m leaves, the one that adds leaf after leaf has, for every s, the most nodes of
+more than s leaves: the error is at most $u \sum_{j=2}^m G_j$. Terms beyond the m largest err by at most their sum; the
+best m is taken.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Machine, gamma
+
+Array = npt.NDArray[np.float64]
+
+SLACK = 1 + 2.0**-30  # covers the roundings of an expression of positive floats, sums over the keys included
+BLOCK = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
+EXPONENTIAL, EXPONENTIAL_64 = 40, 8  # roundings charged to one: 20 units in the last place, 4 in float64
+
+
+def exponentials(keys: int, machine: Machine) -> float:
+    """What exponentials, and rescaling from block to block, do to the logarithm of a weight."""
+    each = 1 + (EXPONENTIAL_64 if machine.name == "float64" else EXPONENTIAL)
+    return gamma(blocks(keys) * each, machine.accumulation)
+
+
+def blocks(keys: int) -> int:
+    """Blocks of keys a kernel may cut the sum into."""
+    return math.ceil(keys / BLOCK)
+
+
+def added(terms: Array, unit: float) -> float:
+    """What any order of adding up p terms may lose, for terms at most this large, of these signs."""
+    count = len(terms)
+    ordered, sizes = np.sort(terms), np.sort(np.abs(terms))
+    positive, negative = np.maximum(ordered[::-1], 0.0).cumsum(), np.maximum(-ordered, 0.0).cumsum()
+    largest = np.maximum(positive, negative)
+    least = sizes.cumsum()
+    beyond = np.append(least[-2::-1], 0.0)  # the terms after the m largest
+    whole, nodes = gamma(count, unit) * float(least[-1]), np.arange(count)
+    among = largest.cumsum() - largest[0] + nodes * (beyond + whole)
+    found = float((unit * among + (1 + 2 * gamma(count, unit)) * beyond).min())
+    return min(found, whole) * SLACK
+
+
+def scores(products: Array, exact: npt.NDArray[np.bool_], size: Array, apart: Array, machine: Machine) -> Array:
+    """Rounding (p,) of scores q . k by products, sums and the subtraction of the maximum, beside errors of q and k.
+
+    ``products`` (p, r) bounds |q_f k_f|, ``exact`` says which are computed without error. ``size`` (p,) bounds the
+    scores: the last sum errs by a unit of it, sums before by one of all products together. ``apart`` (p,) bounds the
+    distance to the largest score. float32 kernels may work with powers of two: a product by log2(e), known to a unit,
+    comes first.
+    """
+    unit, features = machine.accumulation, products.shape[1]
+    both = products.sum(axis=1)
+    inexact = np.where(exact, 0.0, products).sum(axis=1)
+    sums = np.maximum((products > 0).sum(axis=1) - 1.0, 0.0)
+    wrong = gamma(features + 1, unit) * both
+    made = inexact + np.maximum(sums - 1.0, 0.0) * (both + wrong) + np.minimum(sums, 1.0) * (size + wrong)
+    made += apart if machine.name == "float64" else 4 * apart + size + wrong
+    return np.asarray(unit * (1 + 2.0**-12) * made + 4 * features * machine.underflow)

@@ -1,0 +1,234 @@
+r"""Taylor coefficients in several variables, as balls: what a function is on a cell.
+
+On a cell with middle m and radii r a function has coefficients ``at`` $c_\alpha$ at m and ``over`` $R_\alpha$, balls
+that contain its Taylor coefficients at every point of the cell. Then, for $|t_i| \le r_i$,
+$$ g(m + t) \in \sum_{|\alpha| < K} c_\alpha t^\alpha + \sum_{|\alpha| = K} R_\alpha t^\alpha , \qquad
+   g(m + t) \in c_0 + \sum_i R_{e_i} t_i , \qquad g(m + t) \in R_0 . $$
+NaN: nothing is known. At a kink the coefficients of degree one are Clarke's (both slopes), higher ones unknown.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, prod
+
+from flint import arb
+
+Coefficients = list[arb]
+
+ZERO, ONE, UNKNOWN = arb(0), arb(1), arb("nan")
+
+
+class Terms:
+    """The multi-indices of total degree up to ``order``, lowest first, and where the sum of two of them stands."""
+
+    def __init__(self, variables: int, order: int) -> None:
+        every = itertools.product(range(order + 1), repeat=variables)
+        self.exponents = sorted((a for a in every if sum(a) <= order), key=lambda a: (sum(a), a))
+        self.degree = [sum(a) for a in self.exponents]
+        place = {a: i for i, a in enumerate(self.exponents)}
+        self.order, self.count = order, len(self.exponents)
+        self.axes = [place[tuple(int(i == j) for i in range(variables))] for j in range(variables)]
+        self.sums = [
+            [place.get(tuple(x + y for x, y in zip(a, b, strict=True)), -1) for b in self.exponents]
+            for a in self.exponents
+        ]
+        self.splits: list[list[tuple[int, int]]] = [[] for _ in self.exponents]  # k = i + rest, i not zero
+        for i, row in enumerate(self.sums):
+            for rest, k in enumerate(row):
+                if i and k >= 0:
+                    self.splits[k].append((i, rest))
+        self.growth = [  # of the coefficients at k along t: (which coefficient, with which monomial, how many times)
+            [
+                (k, rest, prod(map(comb, self.exponents[k], self.exponents[rest])))
+                for rest, k in enumerate(row)
+                if rest and k >= 0
+            ]
+            for row in self.sums
+        ]
+        first = [next(i for i, power in enumerate(a) if power) for a in self.exponents[1:]]
+        self.steps = [  # the first axis of a multi-index, its power there, and the multi-index without one of it
+            (axis, a[axis], place[tuple(p - int(i == axis) for i, p in enumerate(a))])
+            for axis, a in zip(first, self.exponents[1:], strict=True)
+        ]
+
+    def constant(self, value: arb) -> Coefficients:
+        """The constant."""
+        return [value] + [ZERO] * (self.count - 1)
+
+    def multiply(self, a: Coefficients, b: Coefficients) -> Coefficients:
+        """The product, up to the order."""
+        found, right = [ZERO] * self.count, [(j, y) for j, y in enumerate(b) if y is not ZERO]
+        for i, x in enumerate(a):
+            if x is not ZERO:
+                row = self.sums[i]
+                for j, y in right:
+                    k = row[j]
+                    if k >= 0:
+                        found[k] = x * y if found[k] is ZERO else found[k] + x * y
+        return found
+
+    def inverse(self, a: Coefficients) -> Coefficients:
+        r"""One over it, $c_\gamma = -c_0 \sum_{\beta \ne 0} a_\beta c_{\gamma - \beta}$; unknown if it may vanish."""
+        if a[0].contains(0) or not a[0].is_finite():
+            return [UNKNOWN] * self.count
+        first = 1 / a[0]
+        rest = [x if x is ZERO else -first * x for x in a]
+        found: Coefficients = [first] + [ZERO] * (self.count - 1)
+        for k in range(1, self.count):
+            for i, before in self.splits[k]:
+                if rest[i] is not ZERO and found[before] is not ZERO:
+                    found[k] = found[k] + rest[i] * found[before]
+        return found
+
+    def exponential(self, a: Coefficients) -> Coefficients:
+        r"""$e^{a - a_0}$, by $\gamma_i c_\gamma = \sum_\beta \beta_i a_\beta c_{\gamma - \beta}$ from $c_0 = 1$."""
+        found: Coefficients = [ONE] + [ZERO] * (self.count - 1)
+        if all(x is ZERO for x in a[1 + len(self.axes) :]):  # a linear exponent: powers of its slopes
+            for k, (axis, power, before) in enumerate(self.steps, start=1):
+                slope = a[self.axes[axis]]
+                if slope is not ZERO and found[before] is not ZERO:
+                    found[k] = slope * found[before] if power == 1 else slope * found[before] / power
+            return found
+        for k, (axis, power, _) in enumerate(self.steps, start=1):
+            total = ZERO
+            for i, rest in self.splits[k]:
+                share = self.exponents[i][axis]
+                if share and a[i] is not ZERO and found[rest] is not ZERO:
+                    total = total + (a[i] * found[rest] if share == 1 else share * a[i] * found[rest])
+            found[k] = total if power == 1 or total is ZERO else total / power
+        return found
+
+    def compose(self, outer: list[arb], a: Coefficients) -> Coefficients:
+        """g(a) from the Taylor coefficients of g at the constant term of a: Horner's scheme."""
+        rest = [ZERO, *a[1:]]
+        found = self.constant(outer[-1])
+        for coefficient in reversed(outer[:-1]):
+            found = self.multiply(found, rest)
+            found[0] = coefficient
+        return found
+
+
+@lru_cache
+def terms(variables: int, order: int) -> Terms:
+    """The table, made once."""
+    return Terms(variables, order)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A function on a cell: coefficients at its middle, and over all of it."""
+
+    at: Coefficients
+    over: Coefficients
+
+    def map(self, function: Callable[[Coefficients], Coefficients]) -> Model:
+        """The same operation on both."""
+        at = function(self.at)
+        return Model(at, at if self.over is self.at else function(self.over))
+
+
+class Cell:
+    """A box: the middle and the radii of its variables, and the arithmetic of functions on it."""
+
+    def __init__(self, lower: tuple[float, ...], upper: tuple[float, ...], order: int) -> None:
+        self.lower, self.upper = lower, upper
+        self.middle = [arb(a / 2 + b / 2) for a, b in zip(lower, upper, strict=True)]
+        self.radius = [(arb(b) - m).max(m - arb(a)) for a, b, m in zip(lower, upper, self.middle, strict=True)]
+        self.terms = terms(len(lower), order)
+        self.monomials = [self._monomial(exponent) for exponent in self.terms.exponents]
+
+    def _monomial(self, exponent: tuple[int, ...]) -> arb:
+        r"""The values of $t^\alpha$: between 0 and $r^\alpha$ where all powers are even."""
+        size = ONE
+        for r, power in zip(self.radius, exponent, strict=True):
+            size = size * r**power
+        return size.union(ZERO if all(power % 2 == 0 for power in exponent) else -size)
+
+    def variable(self, which: int) -> Model:
+        """One of the variables."""
+        middle, radius = self.middle[which], self.radius[which]
+        at, over = self.terms.constant(middle), self.terms.constant(middle + radius.union(-radius))
+        at[self.terms.axes[which]] = over[self.terms.axes[which]] = ONE
+        return Model(at, over)
+
+    def constant(self, value: arb) -> Model:
+        """A constant."""
+        found = self.terms.constant(value)
+        return Model(found, found)
+
+    def add(self, *models: Model) -> Model:
+        """The sum."""
+        at, over = (
+            [_sum(column) for column in zip(*side, strict=True)] for side in zip(*map(_sides, models), strict=True)
+        )
+        return Model(at, over)
+
+    def scale(self, factor: arb, model: Model) -> Model:
+        """A multiple."""
+        return model.map(lambda c: [x if x is ZERO else factor * x for x in c])
+
+    def multiply(self, a: Model, b: Model) -> Model:
+        """The product, with its range tightened."""
+        return self.tight(Model(self.terms.multiply(a.at, b.at), self.terms.multiply(a.over, b.over)))
+
+    def divide(self, a: Model, b: Model) -> Model:
+        """The quotient, with its range tightened."""
+        a, b = self.sharp(a), self.sharp(b)
+        at, over = (self.terms.multiply(x, self.terms.inverse(y)) for x, y in zip(_sides(a), _sides(b), strict=True))
+        return self.tight(Model(at, over))
+
+    def tight(self, model: Model) -> Model:
+        """The same, its range over the cell cut down to what all three expansions allow."""
+        return Model(model.at, [self.range(model), *model.over[1:]])
+
+    def sharp(self, model: Model) -> Model:
+        r"""The same, every coefficient over the cell cut down to what those above it allow.
+
+        The coefficients at $m + t$ are $\sum_\beta \binom{\alpha + \beta}{\beta} c_{\alpha + \beta} t^\beta$.
+        """
+        table, at, over = self.terms, model.at, list(model.over)
+        for k in range(table.count):
+            if table.degree[k] < table.order and at[k].is_finite():
+                grown = [at[k]]
+                for which, monomial, times in table.growth[k]:
+                    coefficient = over[which] if table.degree[which] == table.order else at[which]
+                    if coefficient is not ZERO:
+                        grown.append(times * coefficient * self.monomials[monomial])
+                over[k] = meet(over[k], _sum(grown))
+        return Model(at, over)
+
+    def range(self, model: Model) -> arb:
+        """A ball that contains all values: the intersection of what the three expansions say."""
+        at, over, found = model.at, model.over, model.over[0]
+        if not at[0].is_finite():
+            return found
+        first = [at[0], *(over[k] * self.monomials[k] for k in self.terms.axes if over[k] is not ZERO)]
+        found = meet(found, _sum(first))
+        if all(x is ZERO for x in over[1 + len(self.terms.axes) :]):
+            return found
+        sides = zip(at[1:], over[1:], self.terms.degree[1:], self.monomials[1:], strict=True)
+        chosen = ((o if degree == self.terms.order else a, t) for a, o, degree, t in sides)
+        return meet(found, _sum([at[0], *(x * t for x, t in chosen if x is not ZERO)]))
+
+
+def _sides(model: Model) -> tuple[Coefficients, Coefficients]:
+    return model.at, model.over
+
+
+def meet(a: arb, b: arb) -> arb:
+    """A ball that contains what both contain."""
+    if not a.is_finite():
+        return b
+    return a if not b.is_finite() else a.intersection(b)
+
+
+def _sum(column: Sequence[arb]) -> arb:
+    total = ZERO
+    for x in column:
+        if x is not ZERO:
+            total = x if total is ZERO else total + x
+    return total

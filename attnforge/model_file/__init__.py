@@ -1,0 +1,8 @@
+"""The model file: one safetensors file that holds weights, target, certificate and a digest."""
+
+from attnforge.model_file.checking import check
+from attnforge.model_file.reading import MAX_FILE, read
+from attnforge.model_file.stored import StoredModel
+from attnforge.model_file.writing import write
+
+__all__ = ["MAX_FILE", "StoredModel", "check", "read", "write"]

@@ -1,0 +1,28 @@
+"""What a model file holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnforge.certification.certificate import Certificate
+from attnforge.network import Network
+from attnforge.targets import Target
+
+FORMAT = 2
+KEY = "attnforge"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredModel:
+    """Network, target, certificate, and how it came about.
+
+    ``is_intact`` is whether the file's digest matches its content; a model that is still to be written is.
+    """
+
+    network: Network
+    target: Target
+    certificate: Certificate
+    construction: str
+    dtype: str
+    reason: str
+    is_intact: bool = True

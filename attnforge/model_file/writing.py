@@ -1,0 +1,51 @@
+"""One safetensors file a model: weights, target, domain, certificate, construction, digest and format version."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.errors import FileFormatError
+from attnforge.model_file.stored import FORMAT, KEY, StoredModel
+from attnforge.network import content_digest, flatten
+
+
+def write(model: StoredModel, path: str | os.PathLike[str]) -> None:
+    """Write the file, in one step: a reader never sees half of it."""
+    from safetensors.numpy import save as serialise
+
+    metadata, arrays = _content(model)
+    metadata["digest"] = content_digest(metadata, arrays)
+    data = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
+    destination = Path(path)
+    temporary = destination.with_name(destination.name + ".part")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(destination)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FileFormatError(
+            "The model must be written to a writable place", str(error), "Choose another path"
+        ) from error
+
+
+def _content(model: StoredModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    skeleton, weights = flatten(model.network)
+    target, numbers = model.target.to_data()
+    arrays = {f"network.{name}": np.ascontiguousarray(array) for name, array in weights.items()}
+    arrays |= {f"target.{name}": np.ascontiguousarray(array) for name, array in numbers.items()}
+    metadata = {
+        "format": FORMAT,
+        "construction": model.construction,
+        "reason": model.reason,
+        "dtype": model.dtype,
+        "network": skeleton,
+        "target": target,
+        "certificate": model.certificate.to_json(),
+    }
+    return metadata, arrays
