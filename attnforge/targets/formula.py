@@ -25,6 +25,7 @@ from attnforge.targets.expression import (
     variables,
 )
 from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.tree import name_problem
@@ -140,6 +141,10 @@ def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: in
             raise TargetError(
                 "The domain names each input once", "; ".join(problems) or str(given), "Use names such as x"
             )
+        taken = [name for name in given if name in FUNCTIONS or any(name in f.aliases for f in FUNCTIONS.values())]
+        if taken:
+            got = f"`{taken[0]}`, which in a formula is a function or a number"
+            raise TargetError("An input needs a name of its own", got, "Rename the input")
         missing = [name for name in found if name not in given]
         if missing:
             got = f"{', '.join(missing)} in the formula, {', '.join(given)} in the domain"

@@ -22,6 +22,13 @@ def test_values_keep_extended_precision():
     assert Formula("x + y", BOX, ("x", "y")).values(x).dtype == np.longdouble
 
 
+@pytest.mark.parametrize("name", ["e", "pi", "exp", "max"])
+def test_names_of_numbers_and_functions_are_not_inputs(name):
+    """Silently, `e` would be Euler's number and the input unused."""
+    with pytest.raises(af.TargetError, match="name of its own"):
+        Formula(f"x + {name}" if name in ("e", "pi") else "x", BOX, ("x", name))
+
+
 def test_unused_names_are_kept():
     formula = Formula("clamp(x, -1, 1)", BOX, ("x", "y"))
     assert formula.names == ("x", "y")
