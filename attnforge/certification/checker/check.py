@@ -7,18 +7,18 @@ then the bound is proved again, cell by cell, from the weights and the target al
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from attnforge.balls import machine
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
-from attnforge.certification.checker.questions import questions
+from attnforge.certification.checker.listed import at_listed_points
+from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
 from attnforge.errors import AttnforgeError
 from attnforge.network import Network, rounded
-from attnforge.targets import Formula, ReluNetwork, Target, TruncatedLinear
+from attnforge.targets import Formula, ReluNetwork, Table, Target, TruncatedLinear
 
 CELLS = 100_000  # looked at before the checker gives up
 
@@ -60,19 +60,36 @@ def check(network: Network, target: Target, certificate: Certificate, dtype: str
     """Compare the certificate with what is stored, then prove its bound again."""
     for what in disagreements(network, target, certificate, dtype):
         return Verdict("rejected", f"the certificate is about another {what}", what)
+    if isinstance(target, Table):
+        return _check_table(rounded(network, dtype), target, certificate, dtype, effort)
     if not isinstance(target, Provable):
-        return Verdict(
-            "unprovable", f"intact, not re-provable: the file does not hold the target ({target.describe()})"
-        )
+        reason = f"intact, not re-provable: the file does not hold the target ({target.describe()})"
+        return Verdict("unprovable", reason)
     if certificate.bound is None:
         return Verdict("unprovable", "intact, but the certificate states no bound")
     if arithmetic(dtype) not in certificate.assumptions:
         return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
     try:
-        outcome = _prove(rounded(network, dtype), target, certificate.bound, dtype, effort)
+        return _judgement(_prove(rounded(network, dtype), target, certificate.bound, dtype, effort), certificate.bound)
+    except BeyondReachError as error:
+        return Verdict("undecided", str(error).strip())
     except AttnforgeError as error:
         return Verdict("rejected", f"no bound can be proved: {str(error).strip()}", "network")
-    return _judgement(outcome, certificate.bound)
+
+
+def _check_table(model: Network, target: Table, certificate: Certificate, dtype: str, effort: Effort) -> Verdict:
+    """A table has no bound between its points; the error stated at these must be the largest."""
+    if certificate.estimate is None:
+        return Verdict("unprovable", "intact, but the certificate states neither a bound nor an error")
+    outcome, stated = at_listed_points(model, target, dtype, effort.cells, effort.progress), certificate.estimate.error
+    if outcome.seen > stated:
+        return _judgement(replace(outcome, verdict="refuted"), stated)
+    if outcome.verdict != "confirmed":
+        return _judgement(outcome, stated)
+    reason = (
+        f"at all {outcome.cells:,} listed points the error is at most {outcome.reached:.6g}; nothing is said between"
+    )
+    return Verdict("confirmed", reason, None, outcome)
 
 
 def _judgement(outcome: Outcome, bound: float) -> Verdict:
@@ -90,8 +107,7 @@ def _judgement(outcome: Outcome, bound: float) -> Verdict:
 
 def _prove(model: Network, target: Provable, bound: float, dtype: str, effort: Effort) -> Outcome:
     if isinstance(target, ReluNetwork):
-        reached, looked = compare(model, target, machine(dtype), effort.progress)
-        return Outcome("confirmed" if reached <= bound else "undecided", reached, 0.0, (), looked)
+        return compare(model, target, bound, dtype, effort.progress)
     found, asked = Outcome(), list(questions(model, target, bound, dtype))
     for done, question in enumerate(asked):
         found = found.and_(answer(question, effort.cells - found.cells, effort.workers, effort.part(done, len(asked))))

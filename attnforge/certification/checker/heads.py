@@ -59,20 +59,15 @@ class Relative:
 
 
 def attend(place: Place, head: Head, row: Row, rows: Sequence[Row], negligible: float) -> list[Value]:
-    """The head's output features at a query row, its keys being memory and the rows it reads."""
+    """The head's mixture of values at a query row, its keys being memory and the rows it reads."""
     query = [combine(place, row, column) for column in head.query.T]
     memory_keys = np.zeros((0, len(query))) if head.memory_keys is None else head.memory_keys
     memory_values = np.zeros((0, len(head.output))) if head.memory_values is None else head.memory_values
     if head.key is None or head.value is None or not rows:
-        found = _over_memory(place, query, memory_keys, memory_values, negligible)
-    else:
-        keys = [*_constants(place, memory_keys), *([combine(place, each, c) for c in head.key.T] for each in rows)]
-        values = [
-            *_constants(place, memory_values),
-            *([combine(place, each, c) for c in head.value.T] for each in rows),
-        ]
-        found = _over_rows(place, query, keys, values, negligible)
-    return [combine(place, found, column) for column in head.output.T]
+        return _over_memory(place, query, memory_keys, memory_values, negligible)
+    keys = [*_constants(place, memory_keys), *([combine(place, each, c) for c in head.key.T] for each in rows)]
+    values = [*_constants(place, memory_values), *([combine(place, each, c) for c in head.value.T] for each in rows)]
+    return _over_rows(place, query, keys, values, negligible)
 
 
 def select(place: Place, scores: Row, values: Array, negligible: float) -> list[Value]:
@@ -183,7 +178,8 @@ def _over_rows(place: Place, query: Row, keys: Sequence[Row], values: Sequence[R
     relative, models = _given(place, scores, winner, [_doubt(place, query, key, keys[winner]) for key in keys])
     told = np.array([[(q.size + q.off) * (k.size + k.off) for q, k in zip(query, key, strict=True)] for key in keys])
     exact = np.array([[is_simple(q) or is_simple(k) for q, k in zip(query, key, strict=True)] for key in keys])
-    size = np.array([upper(abs(score.over[0])) for score in scores]) + relative.eta
+    known = np.array([[q.size * k.size for q, k in zip(query, key, strict=True)] for key in keys])
+    size = np.array([upper(abs(score.over[0])) for score in scores]) + np.maximum(told - known, 0.0).sum(axis=1)
     wrong = gamma(len(query) + 4, place.machine.accumulation) * told.sum(axis=1)
     made = rounding.scores(told * SLACK, exact, size * SLACK, _lead(relative, wrong), place.machine)
     return _weighted(place, replace(relative, eta=(relative.eta + made) * SLACK), models, values, negligible)
@@ -315,18 +311,19 @@ def _judged(
         reach = np.maximum(high[:, j] - lower_end(span), upper(span) - low[:, j]) * SLACK
         beyond = float(share[far] @ np.maximum(high[far, j] - least, most - low[far, j]))
         size = np.maximum(np.abs(low[:, j]), np.abs(high[:, j])) + off[:, j]
-        signed = np.where(low[:, j] >= 0, size, np.where(high[:, j] <= 0, -size, size))
-        if np.any((low[:, j] < 0) & (high[:, j] > 0)):
+        signed = np.where(low[:, j] >= off[:, j], size, -size)
+        if np.any((low[:, j] < off[:, j]) & (high[:, j] > -off[:, j])):
             signed = size  # of unknown sign: as if all were positive
         mass = min(float(share @ size), float(size.max()))
         carried = min(float(share @ off[:, j]), float(off[:, j].max()))
         sums = rounding.added(share * signed, unit) + (rescaled + gamma(3, unit)) * mass
-        made = sums * (1 + normed) + normed * (upper(abs(span)) + carried)
-        made = carried + made + gamma(2 if half else 0, machine.roundoff) * (mass + made)
-        made = (made + 2 * count * machine.underflow * (float(size.max()) + 1)) * SLACK
         disturbed = float((weights * np.expm1(np.minimum(relative.eta, STEEPEST))) @ reach) / total
         apart = float(weights[far] @ reach[far]) / total + disturbed
         moved = min(apart, most - least + beyond) * SLACK
+        made = sums * (1 + normed) + normed * min(upper(abs(span)) + moved + carried, float(size.max()))
+        made = carried + made + gamma(2 if half else 0, machine.roundoff) * (mass + made)
+        made = (made + 2 * count * machine.underflow * (float(size.max()) + 1)) * SLACK
+        made = made if rounding.fits(count * size.max(), machine) else np.inf
         inside = arb(least).union(arb(most)) + arb(0, (beyond * SLACK + made) * SLACK)
         outputs.append(Value(place, model, (moved + made) * SLACK, inside))
     return outputs

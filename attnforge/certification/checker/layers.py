@@ -90,22 +90,26 @@ def _mixed(place: Place, rows: list[Row], weights: Array) -> list[Value]:
     return [combine(place, column, weights[read].tolist()) for column in zip(*(rows[k]() for k in read), strict=True)]
 
 
+def is_alone(head: Head) -> bool:
+    """Whether every token asks, and reads no other: then any number of tokens is as good as one."""
+    return head.query_rows.indices is None and (head.key_rows is None or head.key_rows.kind == "own")
+
+
 def attention(place: Place, layer: Attention, rows: list[Row], context: list[Row], negligible: float) -> list[Row]:
-    """Heads in parallel, added up."""
+    """Heads in parallel, added up. Kernels join their mixtures and add all products in one sum: any order is allowed."""
     return [_later(_attended, place, layer, rows, context, i, negligible) for i in range(len(rows))]
 
 
 def _attended(
     place: Place, layer: Attention, rows: list[Row], context: list[Row], i: int, negligible: float
 ) -> list[Value]:
-    parts = [rows[i]()] if layer.residual else []
+    width = layer.heads[0].output.shape[1]
+    values, written = (list(rows[i]()), [np.eye(width)]) if layer.residual else ([], [np.zeros((0, width))])
     for head in layer.heads:
         if head.query_rows.indices is None or i in head.query_rows.indices:
-            parts.append(attend(place, head, rows[i](), [row() for row in _read(head, i, rows, context)], negligible))
-    width = layer.heads[0].output.shape[1]
-    return (
-        [total(place, entries) for entries in zip(*parts, strict=True)] if parts else [combine(place, [], [])] * width
-    )
+            values += attend(place, head, rows[i](), [row() for row in _read(head, i, rows, context)], negligible)
+            written.append(head.output)
+    return [combine(place, values, column) for column in np.vstack(written).T.tolist()]
 
 
 def _read(head: Head, i: int, rows: list[Row], context: list[Row]) -> list[Row]:

@@ -24,6 +24,10 @@ ORDERS = {1: 12, 2: 7, 3: 5, 4: 4}  # of Taylor expansions, by the number of var
 LOW, TRIAL = 2, 48  # the order tried first, and the cells it is tried on
 
 
+class BeyondReachError(CertificateError):
+    """The checker has no way to look at this network; nothing is said against it."""
+
+
 def questions(network: Network, target: Formula | TruncatedLinear, bound: float, dtype: str) -> Iterator[Question]:
     """What must be true for the bound to be: one question an output entry."""
     shape = (1, target.domain.lower.size) if isinstance(target, Formula) else (target.rows, target.features)
@@ -38,7 +42,7 @@ def questions(network: Network, target: Formula | TruncatedLinear, bound: float,
         variables = len(box[0]) if direction is None else 1
         if variables not in ORDERS:
             most = f"The checker cuts cells in up to {max(ORDERS)} inputs, or along one linear form"
-            raise CertificateError(most, f"{variables} inputs")
+            raise BeyondReachError(most, f"{variables} inputs")
         low, high = box
         question = Question(
             network, dtype, shape[0], entry, tree, names, low, high, direction, ORDERS[variables], bound

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, lower, upper
+from attnforge.balls import Machine, gamma, lower, machine, upper
 from attnforge.certification.checker.formula import FormulaOn
-from attnforge.certification.checker.layers import attention
+from attnforge.certification.checker.layers import attention, is_alone, run
 from attnforge.certification.checker.rounding import SLACK
-from attnforge.certification.checker.search import Box, distance, exactly, halves
+from attnforge.certification.checker.search import Box, Outcome, distance, exactly, halves
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, constant
@@ -32,19 +32,65 @@ from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
+Report = Callable[[float], None]
 State = tuple[Array, Array, Array]  # the target's features from below and above, and how far the run may be off
 
 ORDER, CELLS = 4, 400
+POINTS = 64  # random ones, at which a false bound may show
 REMAINS = 8.0  # roundoffs of the largest value: an error that need not be cut further
 Y = "y"
 
 
-def compare(
-    network: Network, target: ReluNetwork, model: Machine, progress: Callable[[float], None]
-) -> tuple[float, int]:
+def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, progress: Report) -> Outcome:
+    """Whether the run stays within the bound of the target: first at some points, for a witness, then everywhere."""
+    model = machine(dtype)
+    seen, at = _attained(network, target, model)
+    if seen > bound:
+        return Outcome("refuted", 0.0, seen, at, POINTS)
+    reached, cells = _side_by_side(network, target, model, progress)
+    return Outcome("confirmed" if reached <= bound else "undecided", reached, seen, at, cells)
+
+
+def _attained(network: Network, target: ReluNetwork, model: Machine) -> tuple[float, tuple[float, ...]]:
+    """The largest error at random points of the domain that the run cannot fall below, and where."""
+    low, high = _ends(target)
+    rng, worst, at = np.random.default_rng(0), 0.0, tuple(low.tolist())
+    with exactly(1), np.errstate(all="ignore"):
+        space = Space(low.tolist(), high.tolist())
+        for point in rng.uniform(low, high, size=(POINTS, len(low))).tolist():
+            place = Place(space, Cell(tuple(point), tuple(point), 1), model)
+            for output, value in zip(run(place, network, 1, 0.0)[0](), _values(target, point), strict=True):
+                apart = lower(abs(output.model.at[0] - value)) - output.off
+                worst, at = (apart, tuple(point)) if apart > worst else (worst, at)
+    return worst, at
+
+
+def _values(target: ReluNetwork, point: list[float]) -> list[arb]:
+    """The target at a point, by balls."""
+    values = [arb(x) for x in point]
+    for stage in target.stages:
+        if isinstance(stage, Affine):
+            columns = zip(stage.weight.T.tolist(), stage.bias.tolist(), strict=True)
+            values = [sum((v * w for v, w in zip(values, c, strict=True) if w), start=arb(b)) for c, b in columns]
+        else:
+            values = [_activated(stage, v) for v in values]
+    return values
+
+
+def _activated(stage: Activation, y: arb) -> arb:
+    cut = y if stage.lower is None else y.max(arb(stage.lower))
+    cut = cut if stage.upper is None else cut.min(arb(stage.upper))
+    return cut if not stage.slope else arb(stage.slope) * y + (1 - arb(stage.slope)) * cut
+
+
+def _ends(target: ReluNetwork) -> tuple[Array, Array]:
+    """The box of a token; tokens share it."""
+    return np.atleast_2d(target.domain.lower).min(axis=0), np.atleast_2d(target.domain.upper).max(axis=0)
+
+
+def _side_by_side(network: Network, target: ReluNetwork, model: Machine, progress: Report) -> tuple[float, int]:
     """A bound of the distance between run and target over all outputs, and the cells looked at."""
-    low = np.atleast_2d(target.domain.lower).min(axis=0)
-    high = np.atleast_2d(target.domain.upper).max(axis=0)
+    low, high = _ends(target)
     size = np.maximum(np.abs(low), np.abs(high))
     once = 0.0 if model.name == "float64" else model.roundoff * (1 + 2.0**-10)
     state: State = low, high, once * size + (model.underflow if once else 0.0)
@@ -83,6 +129,7 @@ def _affine(stage: Affine, layer: Layer, state: State, model: Machine) -> tuple[
     products = np.abs(weight).T @ size + np.abs(bias)
     terms = (weight != 0).sum(axis=0) + 1
     rounding = np.array([gamma(int(k), model.roundoff) for k in terms]) * products + terms * model.underflow
+    rounding[~(products <= model.largest)] = np.inf
     apart = np.abs(weight - stage.weight).T @ size + np.abs(bias - stage.bias)
     exact = np.array([_range(stage, j, low, high) for j in range(len(bias))])
     return (exact[:, 0], exact[:, 1], (np.abs(weight).T @ off + apart + rounding) * SLACK), bool(wide)
@@ -166,7 +213,10 @@ def _distance(layer: Attention, tree: Node, j: int, low: Array, high: Array, box
 
 def _writing(layer: Attention, j: int) -> Attention:
     """The layer's heads that write feature j, and what they write there."""
-    heads = [replace(head, output=head.output[:, j : j + 1]) for head in layer.heads if head.output[:, j].any()]
+    if not all(map(is_alone, layer.heads)):
+        raise CertificateError("The heads of an activation read every token by itself", "heads that read others")
+    writing = [head for head in layer.heads if head.output[:, j].any() or not head.output.any()]
+    heads = [replace(head, output=head.output[:, j : j + 1]) for head in writing]
     if layer.residual or not heads:
         raise CertificateError("An activation is a layer of heads without residual", f"none writes feature {j}")
     return replace(layer, heads=tuple(heads))

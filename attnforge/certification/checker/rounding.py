@@ -21,6 +21,7 @@ Array = npt.NDArray[np.float64]
 SLACK = 1 + 2.0**-30  # covers the roundings of an expression of positive floats, sums over the keys included
 BLOCK = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
 EXPONENTIAL, EXPONENTIAL_64 = 40, 8  # roundings charged to one: 20 units in the last place, 4 in float64
+RANGE, RANGE_64 = 2.0**126, 2.0**1022  # sums up to here, and their products by log2(e), do not overflow
 
 
 def exponentials(keys: int, machine: Machine) -> float:
@@ -48,13 +49,18 @@ def added(terms: Array, unit: float) -> float:
     return min(found, whole) * SLACK
 
 
+def fits(sizes: Array, machine: Machine) -> npt.NDArray[np.bool_]:
+    """Whether sums of this size stay in the range of the type that accumulates them."""
+    return sizes <= (RANGE_64 if machine.name == "float64" else RANGE)
+
+
 def scores(products: Array, exact: npt.NDArray[np.bool_], size: Array, apart: Array, machine: Machine) -> Array:
     """Rounding (p,) of scores q . k by products, sums and the subtraction of the maximum, beside errors of q and k.
 
     ``products`` (p, r) bounds |q_f k_f|, ``exact`` says which are computed without error. ``size`` (p,) bounds the
     scores: the last sum errs by a unit of it, sums before by one of all products together. ``apart`` (p,) bounds the
     distance to the largest score. float32 kernels may work with powers of two: a product by log2(e), known to a unit,
-    comes first.
+    comes first. NaN, which nothing survives: the score may overflow.
     """
     unit, features = machine.accumulation, products.shape[1]
     both = products.sum(axis=1)
@@ -63,4 +69,5 @@ def scores(products: Array, exact: npt.NDArray[np.bool_], size: Array, apart: Ar
     wrong = gamma(features + 1, unit) * both
     made = inexact + np.maximum(sums - 1.0, 0.0) * (both + wrong) + np.minimum(sums, 1.0) * (size + wrong)
     made += apart if machine.name == "float64" else 4 * apart + size + wrong
-    return np.asarray(unit * (1 + 2.0**-12) * made + 4 * features * machine.underflow)
+    found = unit * (1 + 2.0**-12) * made + 4 * features * machine.underflow
+    return np.where(fits(both + wrong, machine), found, np.nan)

@@ -1,7 +1,8 @@
 r"""Features on a cell: what each is in exact arithmetic, how far the run may be from it, and sums of them.
 
 A sum of k rounded products, added in any order, is off by at most $\gamma_k \sum |w||v|$, $\gamma_k = k u/(1 - k u)$.
-A product by a power of two is exact, and so is a sum of one term.
+A product by a power of two is exact unless it underflows, and a sum of one term is. What may leave the dtype's range is
+not known: an infinite number times zero is no zero.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from dataclasses import dataclass
 from flint import arb
 
 from attnforge.balls import Machine, gamma, upper
+from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import Cell, Model
-
-SLACK = 1 + 2.0**-40  # covers the few roundings of an expression of positive floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,8 @@ class Place:
 class Value:
     """A feature: a linear form of the inputs or a model of the exact function, and ``off``, the run's distance from it.
 
-    ``size`` bounds its absolute value in exact arithmetic, ``run`` contains the values of the run.
+    ``size`` bounds its absolute value in exact arithmetic, ``run`` contains the values of the run. Where the run may
+    overflow, ``off`` is infinite.
     """
 
     __slots__ = ("form", "model", "off", "run", "size")
@@ -42,9 +43,10 @@ class Value:
         if isinstance(content, Form):
             self.model = place.cell.tight(self.model)
         span = self.model.over[0]
-        self.off, self.size = off, 0.0 if span == 0 else upper(abs(span))
-        wide = span + arb(0, off)
-        self.run = wide if run is None else wide.intersection(run)
+        self.size = 0.0 if span == 0 else upper(abs(span))
+        self.off = off if self.size + off <= place.machine.largest else math.inf
+        wide = span + arb(0, self.off)
+        self.run = wide if run is None or self.off == math.inf else wide.intersection(run)
 
 
 def constant(place: Place, number: float) -> Value:
@@ -55,7 +57,8 @@ def constant(place: Place, number: float) -> Value:
 def combine(place: Place, values: Sequence[Value], weights: Sequence[float], shift: float = 0.0) -> Value:
     """Shift + sum of weights times values, and what computing it adds."""
     pairs = [(weight, value) for weight, value in zip(weights, values, strict=True) if weight != 0.0]
-    if not pairs:
+    finite = all(value.off < math.inf for value in values)
+    if not pairs and finite:
         return constant(place, shift)
     content = _exact(place, pairs, shift)
     machine = place.machine
@@ -64,8 +67,9 @@ def combine(place: Place, values: Sequence[Value], weights: Sequence[float], shi
     roundings += bool(shift and moving)
     carried = sum(value.off * abs(weight) for weight, value in pairs)
     made = sum((value.size + value.off) * abs(weight) for weight, value in moving) + abs(shift)
-    off = (carried + gamma(roundings, machine.roundoff) * made + roundings * machine.underflow) * SLACK
-    return Value(place, content, off)
+    small = sum(not (_is_power(weight) and abs(weight) >= 1) for weight, _ in moving)  # products that may underflow
+    off = (carried + gamma(roundings, machine.roundoff) * made + (roundings + small) * machine.underflow) * SLACK
+    return Value(place, content, off if finite and made <= machine.largest else math.inf)
 
 
 def total(place: Place, values: Sequence[Value]) -> Value:
