@@ -49,7 +49,8 @@ def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> StoredMo
         raise FileFormatError("The metadata must be plain JSON", str(error)[:200], "Build it anew") from error
     for name, array in arrays.items():
         if not np.all(np.isfinite(array)):
-            raise FileFormatError("Every stored number must be finite", f"NaN or infinity in {name[:80]!r}", "Build it anew")
+            got = f"NaN or infinity in {name[:80]!r}"
+            raise FileFormatError("Every stored number must be finite", got, "Build it anew")
     return _rebuild(metadata, arrays, stored == found)
 
 
@@ -63,8 +64,9 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
         construction, dtype = str(metadata["construction"]), str(metadata["dtype"])
         reason = str(metadata["reason"])[:MAX_REASON]
         machine(dtype)
-    except FileFormatError:
-        raise
+    except FileFormatError as error:
+        got = None if error.got is None else error.got[:500]
+        raise FileFormatError(error.requirement, got, error.remedy) from error
     except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
     if width != (target.outputs or 1):
@@ -80,7 +82,7 @@ def _check_words(network: Network) -> None:
         if not all(row.kind in ROW_KINDS and row.source in ROW_SOURCES for row in rows):
             got = ", ".join(f"{row.kind!r:.40} of {row.source!r:.40}" for row in rows)
             raise FileFormatError("Rows are all, some or own, of the state or the context", got, "Build it anew")
-        names = [] if head.claims is None else [head.claims.construction, *head.claims.roles]
+        names: list[Any] = [] if head.claims is None else [head.claims.construction, *head.claims.roles]
         for name in names:
             if not (isinstance(name, str) and len(name) <= MAX_NAME and name.isprintable()):
                 wanted = f"Heads and keys are named by at most {MAX_NAME} characters that print"
@@ -149,11 +151,19 @@ def _metadata(text: str | None) -> dict[str, Any]:
 
 def _json(data: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        found = json.loads(data, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{what} must be JSON", str(error)[:200], "This is not a model of attnforge") from error
     if not isinstance(found, dict):
         raise FileFormatError(f"{what} must be a JSON object", type(found).__name__)
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without a repeated name: another reader might see the first value where we see the last."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
     return found
 
 

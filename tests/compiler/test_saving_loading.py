@@ -49,27 +49,3 @@ def test_names_survive(tmp_path):
     again = af.load(str(tmp_path / "net"))
     assert again.target.names == ("x", "y")
     assert again(x=0.25, y=0.0) == pytest.approx(0.5, abs=1e-2)
-
-
-def test_a_network_that_differs_is_another_file(tmp_path):
-    for i, t in enumerate((0.1, np.nextafter(0.1, 1))):
-        af.constructions.gate([1.0], t, -1, 1).save(tmp_path / str(i))
-    assert (tmp_path / "0").read_bytes() != (tmp_path / "1").read_bytes()
-
-
-def test_places_that_cannot_be_written(tmp_path):
-    net = NETS["anchors"]()
-    with pytest.raises(af.FileFormatError, match="writable place"):
-        net.save(tmp_path / "no such folder" / "net")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(af.FileFormatError, match="writable place"):
-        net.save(tmp_path / "folder")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]  # nothing is left behind
-
-
-def test_saving_over_a_file_replaces_it(tmp_path):
-    first, second = NETS["anchors"](), NETS["formula"]()
-    first.save(tmp_path / "net")
-    second.save(tmp_path / "net")
-    assert af.load(tmp_path / "net").certificate == second.certificate
-    assert [p.name for p in tmp_path.iterdir()] == ["net"]
