@@ -31,8 +31,10 @@ BEYOND = 1.02  # of the bound: what a change must lead to
 
 
 def _relu():
-    torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.LeakyReLU(0.125), torch.nn.Linear(2, 1)).double()
+    with torch.no_grad():
+        module[0].weight[:], module[0].bias[:] = torch.tensor([[1.5], [-1.0]]), torch.tensor([0.25, 0.1])
+        module[2].weight[:], module[2].bias[:] = torch.tensor([[0.7, -0.4]]), torch.tensor([0.3])
     return af.constructions.relu_network(module, af.Box(-1.0, 1.0))
 
 
@@ -45,6 +47,8 @@ MODELS = {
     "cells": lambda: af.constructions.max_affine("x^2", af.Box(-1.0, 1.0), cells=4),
     "relu": _relu,
 }
+
+IDLE = {"relu": {"network.layer1.head2.query", "network.layer1.head2.key"}}  # one key: its weight is 1 at any score
 
 
 @dataclass(frozen=True)
@@ -108,19 +112,19 @@ def smallest_break(model: Saved, name: str, rng: np.random.Generator) -> dict[st
 def test_no_changed_weight_is_confirmed(name, folder, tmp_path):
     model = saved(name, folder)
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    broken = 0
+    idle = set()
     for array in model.weights:
         arrays = smallest_break(model, array, rng)
         if arrays is None:
+            idle.add(array)
             continue
-        broken += 1
         honest = join(tmp_path / "net", agreeing(model.metadata, arrays), arrays, honest=True)
         found = check(honest, cells=CELLS, workers=1)
         assert found.verdict in ("rejected", "undecided"), (array, model.bound, model.error(arrays))
         plain = join(tmp_path / "plain", model.metadata, arrays)
         told = check(plain, cells=CELLS, workers=1)
         assert (told.verdict, told.what) == ("rejected", "network")
-    assert broken >= 0.6 * len(model.weights)  # some arrays are all zeros that meet zeros
+    assert idle == IDLE.get(name, set())
 
 
 @pytest.mark.parametrize("name", ["one input", "gate"])

@@ -6,6 +6,7 @@ then the bound is proved again, cell by cell, from the weights and the target al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -16,8 +17,8 @@ from attnforge.certification.checker.listed import at_listed_points
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
-from attnforge.errors import AttnforgeError
-from attnforge.network import Network, rounded
+from attnforge.errors import AttnforgeError, CertificateError
+from attnforge.network import Network, check_architecture, rounded
 from attnforge.targets import Formula, ReluNetwork, Table, Target, TruncatedLinear
 
 CELLS = 100_000  # looked at before the checker gives up
@@ -60,17 +61,24 @@ def check(network: Network, target: Target, certificate: Certificate, dtype: str
     """Compare the certificate with what is stored, then prove its bound again."""
     for what in disagreements(network, target, certificate, dtype):
         return Verdict("rejected", f"the certificate is about another {what}", what)
-    if isinstance(target, Table):
-        return _check_table(rounded(network, dtype), target, certificate, dtype, effort)
-    if not isinstance(target, Provable):
+    if not isinstance(target, Provable | Table):
         reason = f"intact, not re-provable: the file does not hold the target ({target.describe()})"
         return Verdict("unprovable", reason)
-    if certificate.bound is None:
-        return Verdict("unprovable", "intact, but the certificate states no bound")
-    if arithmetic(dtype) not in certificate.assumptions:
+    if certificate.norm != "sup":
+        return Verdict("unprovable", f"intact, but the certificate is about another norm: {certificate.norm!r:.20}")
+    bound = certificate.bound
+    if bound is not None and arithmetic(dtype) not in certificate.assumptions:
         return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
+    model = rounded(network, dtype)
     try:
-        return _judgement(_prove(rounded(network, dtype), target, certificate.bound, dtype, effort), certificate.bound)
+        width, outputs = check_architecture(model), target.outputs or 1
+        if width != outputs:
+            raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features")
+        if isinstance(target, Table):
+            return _check_table(model, target, certificate, dtype, effort)
+        if bound is None:
+            return Verdict("unprovable", "intact, but the certificate states no bound")
+        return _judgement(_prove(model, target, bound, dtype, effort), bound)
     except BeyondReachError as error:
         return Verdict("undecided", str(error).strip())
     except AttnforgeError as error:
@@ -79,13 +87,15 @@ def check(network: Network, target: Target, certificate: Certificate, dtype: str
 
 def _check_table(model: Network, target: Table, certificate: Certificate, dtype: str, effort: Effort) -> Verdict:
     """A table has no bound between its points; the error stated at these must be the largest."""
+    if certificate.bound is not None:
+        return Verdict("unprovable", "intact, but it states a bound where a table is silent: between its points")
     if certificate.estimate is None:
         return Verdict("unprovable", "intact, but the certificate states neither a bound nor an error")
     outcome, stated = at_listed_points(model, target, dtype, effort.cells, effort.progress), certificate.estimate.error
     if outcome.seen > stated:
         return _judgement(replace(outcome, verdict="refuted"), stated)
-    if outcome.verdict != "confirmed":
-        return _judgement(outcome, stated)
+    if outcome.verdict != "confirmed" or not outcome.reached < math.inf:
+        return _judgement(replace(outcome, verdict="undecided"), stated)
     reason = (
         f"at all {outcome.cells:,} listed points the error is at most {outcome.reached:.6g}; nothing is said between"
     )
@@ -110,6 +120,8 @@ def _prove(model: Network, target: Provable, bound: float, dtype: str, effort: E
         return compare(model, target, bound, dtype, effort.progress)
     found, asked = Outcome(), list(questions(model, target, bound, dtype))
     for done, question in enumerate(asked):
+        if found.cells >= effort.cells:
+            return found.and_(Outcome("undecided"))
         found = found.and_(answer(question, effort.cells - found.cells, effort.workers, effort.part(done, len(asked))))
         if found.verdict != "confirmed":
             break

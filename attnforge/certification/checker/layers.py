@@ -24,7 +24,10 @@ def run(place: Place, network: Network, tokens: int, negligible: float) -> list[
     """The network's output rows on the cell."""
     rows, context = _inputs(place, tokens, network.features, 0), []
     if network.context is not None:
-        context = _inputs(place, *network.context, tokens * network.features)
+        told_rows, width = network.context
+        if told_rows is None:
+            raise CertificateError("The checker reads a second input of known length", "any length", "Fix its rows")
+        context = _inputs(place, told_rows, width, tokens * network.features)
         for told in network.context_layers:
             context = linear(place, told, context)
     layers = list(network.layers)
@@ -96,7 +99,7 @@ def is_alone(head: Head) -> bool:
 
 
 def attention(place: Place, layer: Attention, rows: list[Row], context: list[Row], negligible: float) -> list[Row]:
-    """Heads in parallel, added up. Kernels join their mixtures and add all products in one sum: any order is allowed."""
+    """Heads in parallel, added up, in any order: kernels join their mixtures and add all products in one sum."""
     return [_later(_attended, place, layer, rows, context, i, negligible) for i in range(len(rows))]
 
 

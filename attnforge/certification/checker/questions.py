@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.checker.search import Question, look, volume
+from attnforge.certification.checker.layers import is_alone
+from attnforge.certification.checker.search import Question
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Network
 from attnforge.network.apply import apply_layer
@@ -21,7 +21,6 @@ Array = npt.NDArray[np.float64]
 Entry = tuple[tuple[int, int], Node, tuple[tuple[str, int], ...], tuple[float, ...] | None]
 
 ORDERS = {1: 12, 2: 7, 3: 5, 4: 4}  # of Taylor expansions, by the number of variables
-LOW, TRIAL = 2, 48  # the order tried first, and the cells it is tried on
 
 
 class BeyondReachError(CertificateError):
@@ -34,6 +33,8 @@ def questions(network: Network, target: Formula | TruncatedLinear, bound: float,
     if network.features != shape[1] or network.tokens not in (None, shape[0]) or network.context is not None:
         got = f"{network.tokens} tokens of {network.features} features"
         raise CertificateError(f"The network must read {shape[0]} tokens of {shape[1]} features, as its target", got)
+    if network.tokens is None and isinstance(target, TruncatedLinear) and not all(map(is_alone, network.heads)):
+        raise CertificateError("Heads of a network on any number of tokens read every token by itself", "other heads")
     box = tuple(
         tuple(np.broadcast_to(end, shape).ravel().tolist()) for end in (target.domain.lower, target.domain.upper)
     )
@@ -44,10 +45,8 @@ def questions(network: Network, target: Formula | TruncatedLinear, bound: float,
             most = f"The checker cuts cells in up to {max(ORDERS)} inputs, or along one linear form"
             raise BeyondReachError(most, f"{variables} inputs")
         low, high = box
-        question = Question(
-            network, dtype, shape[0], entry, tree, names, low, high, direction, ORDERS[variables], bound
-        )
-        yield _at_best_order(question)
+        order = ORDERS[variables]
+        yield Question(network, dtype, shape[0], entry, tree, names, low, high, direction, order, bound)
 
 
 def _formula(network: Network, target: Formula) -> Iterator[Entry]:
@@ -89,13 +88,3 @@ def _truncated(target: TruncatedLinear) -> Iterator[Entry]:
         for j in range(target.outputs or 1):
             wanted = tree if j == target.output or target.outputs is None else Constant(0.0)
             yield (i, j), wanted, named, tuple(direction.tolist())
-
-
-def _at_best_order(question: Question) -> Question:
-    """Sharp heads are flat, with steps: low orders are as good there. What confirms more in a few cells is taken."""
-    return max((replace(question, order=LOW), question), key=_confirmed)
-
-
-def _confirmed(question: Question) -> float:
-    """The share of the domain that a few cells confirm."""
-    return 1.0 - sum(volume(box, question.whole) for box in look(question, [question.whole], TRIAL)[1])

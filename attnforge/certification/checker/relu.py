@@ -53,11 +53,13 @@ def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, pro
 
 def _attained(network: Network, target: ReluNetwork, model: Machine) -> tuple[float, tuple[float, ...]]:
     """The largest error at random points of the domain that the run cannot fall below, and where."""
-    low, high = _ends(target)
-    rng, worst, at = np.random.default_rng(0), 0.0, tuple(low.tolist())
+    low, high = np.atleast_2d(target.domain.lower), np.atleast_2d(target.domain.upper)
+    tokens = np.arange(POINTS) % len(low)  # points of every token's own box
+    worst, at = 0.0, tuple(low[0].tolist())
     with exactly(1), np.errstate(all="ignore"):
-        space = Space(low.tolist(), high.tolist())
-        for point in rng.uniform(low, high, size=(POINTS, len(low))).tolist():
+        space = Space(low.min(axis=0).tolist(), high.max(axis=0).tolist())
+        shares = np.random.default_rng(0).random((POINTS, low.shape[1]))
+        for point in np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens]).tolist():
             place = Place(space, Cell(tuple(point), tuple(point), 1), model)
             for output, value in zip(run(place, network, 1, 0.0)[0](), _values(target, point), strict=True):
                 apart = lower(abs(output.model.at[0] - value)) - output.off
@@ -103,8 +105,12 @@ def _side_by_side(network: Network, target: ReluNetwork, model: Machine, progres
             if not marked:
                 identity = Affine(np.eye(len(state[0])), np.zeros(len(state[0])))
                 state, marked = _affine(identity, _next(layers, Linear), state, model)
+            if not marked:
+                raise CertificateError("The heads of an activation read a constant 1 beside the features", "none")
             state, looked = _activation(stage, _next(layers, Attention), state, model)
             cells, marked = cells + looked, False
+        if not np.isfinite(state[2]).all():
+            return np.inf, cells
         progress((done + 1) / len(target.stages))
     if marked or next(layers, None) is not None:
         raise CertificateError("The network has the layers of the target, no more", "further layers", "Rebuild it")
@@ -121,6 +127,8 @@ def _next(layers: Iterator[Layer], kind: type) -> Layer:
 def _affine(stage: Affine, layer: Layer, state: State, model: Machine) -> tuple[State, bool]:
     low, high, off = state
     weight, bias = _matrices(layer)
+    if len(weight) != len(low):
+        raise CertificateError(f"An affine stage reads {len(low)} features", f"{len(weight)}", "Rebuild the network")
     wide = weight.shape[1] - stage.weight.shape[1]
     if wide not in (0, 1) or (wide and (weight[:, -1].any() or bias[-1] != 1.0)):
         raise CertificateError("An affine stage writes its features, and at most a constant 1", f"{wide} more")
@@ -161,8 +169,8 @@ def _activation(stage: Activation, layer: Layer, state: State, model: Machine) -
     for j in range(len(low)):
         added[j], looked = _local(layer, tree, j, run_low, run_high, model)
         cells += looked
-    ends = np.array([[_value(stage, a), _value(stage, b)] for a, b in zip(low.tolist(), high.tolist(), strict=True)])
-    return (ends.min(axis=1), ends.max(axis=1), (off * max(1.0, abs(stage.slope)) + added) * SLACK), cells
+    exact = np.array([_image(stage, a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
+    return (exact[:, 0], exact[:, 1], (off * max(1.0, abs(stage.slope)) + added) * SLACK), cells
 
 
 def _tree(stage: Activation) -> Node:
@@ -174,9 +182,11 @@ def _tree(stage: Activation) -> Node:
     return cut if not stage.slope else plus(times(Constant(stage.slope), y), times(rest, cut))
 
 
-def _value(stage: Activation, y: float) -> float:
-    """The activation at a float, to within a rounding that the caller's slack covers; monotone for slopes in [0, 1]."""
-    return float(stage(np.array(y)))
+def _image(stage: Activation, low: float, high: float) -> tuple[float, float]:
+    """The activation's range on an interval: piecewise linear, its extremes are at the ends or at kinks."""
+    kinks = [kink for kink in (stage.lower, stage.upper) if kink is not None and low < kink < high]
+    values = [_activated(stage, arb(y)) for y in (low, high, *kinks)]
+    return min(map(lower, values)), max(map(upper, values))
 
 
 def _local(layer: Layer, tree: Node, j: int, low: Array, high: Array, model: Machine) -> tuple[float, int]:
