@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import anchors as anchors
     from . import constructions as constructions
+    from . import in_context as in_context
     from . import plot as plot
     from .certification import Certificate as Certificate
     from .compiler import Compiled as Compiled
@@ -48,7 +49,7 @@ HOMES = {
     "attnforge.network": ("Network",),
     "attnforge.targets": ("Box", "Lipschitz"),
 }
-MODULES = ("anchors", "constructions", "plot")
+MODULES = ("anchors", "constructions", "in_context", "plot")
 
 __all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
 

@@ -32,12 +32,14 @@ from torch import nn
 
 import attnforge as af
 from attnforge.certification.certify import certify
+from attnforge.certification.checker.check import Effort, check
 from attnforge.plot.style import BLUE, GREY, ORANGE
 from attnforge.targets import Formula
 
 ROOT = Path(__file__).parent
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/certificates.py"
 NAME = "certificates"
+CHECKED = 10_000  # cells the checker may look at
 POINTS = 100_000
 FRANKE = (
     "0.75*exp(-((9*x-2)^2 + (9*y-2)^2)/4) + 0.75*exp(-(9*x+1)^2/49 - (9*y+1)/10)"
@@ -78,6 +80,9 @@ class Row:
     boxes: int
     plain: float
     plain_seconds: float
+    verdict: str
+    checked: int
+    checking: float
 
     @property
     def ratio(self) -> float | None:
@@ -152,6 +157,9 @@ def run(case: Case) -> Row:
     started = time.perf_counter()
     plain = propagated(net.network, net.target, boxes)
     propagating = time.perf_counter() - started
+    started = time.perf_counter()
+    verdict = check(net.network, net.target, net.certificate, net.dtype, Effort(CHECKED, 2))
+    checking = time.perf_counter() - started
     return Row(
         case,
         net.construction,
@@ -163,6 +171,9 @@ def run(case: Case) -> Row:
         len(boxes.lower),
         plain,
         propagating,
+        verdict.verdict,
+        0 if verdict.outcome is None else verdict.outcome.cells,
+        checking,
     )
 
 
@@ -170,7 +181,7 @@ def table(rows: Iterable[Row]) -> list[str]:
     """The rows in Markdown."""
     head = (
         "| network | construction | keys | measured | proved | proved / measured | limit | seconds | limit | kept | "
-        "boxes | plain intervals / measured | seconds |"
+        "boxes | plain intervals / measured | seconds | checker | cells | seconds |"
     )
     return [head, "|" + "---|" * head.count(" | ") + "---|", *map(_line, rows)]
 
@@ -183,6 +194,7 @@ def _line(row: Row) -> str:
     cells = [case.name, row.construction, f"{row.keys:,}", f"{row.measured:.3g}", proved, ratio, limit]
     cells += [f"{row.seconds:.2f}", f"{case.seconds:g}", "yes" if row.kept else "no", f"{row.boxes:,}"]
     cells += [f"{row.plain / row.measured:.3g}", f"{row.plain_seconds:.2f}"]
+    cells += [row.verdict, f"{row.checked:,}", f"{row.checking:.1f}"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -243,6 +255,9 @@ def write(rows: Sequence[Row], seconds: float, folder: Path) -> None:
         "may look at so many, else 10,000, also where our proof needs none. It adds no rounding of the run. What it "
         "is: the heading of `benchmarks/interval_propagation.py`.",
         "",
+        f"`checker` is what the independent checker says of the bound, by two processes and at most {CHECKED:,} cells; "
+        "`undecided` is neither for nor against it.",
+        "",
         *table(rows),
         "",
         f"![bound / measured of both]({NAME}.png)",
@@ -258,21 +273,25 @@ def write(rows: Sequence[Row], seconds: float, folder: Path) -> None:
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:
     """The numbers behind table and figure."""
-    head = "network,construction,keys,status,measured,proved,seconds,kept,boxes,plain,plain_seconds"
+    head = (
+        "network,construction,keys,status,measured,proved,seconds,kept,boxes,plain,plain_seconds,checker,cells,checking"
+    )
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(head.split(","))
         for row in rows:
             numbers = [f"{row.measured:.6g}", "" if row.bound is None else f"{row.bound:.6g}", f"{row.seconds:.3f}"]
             plain = [row.boxes, f"{row.plain:.6g}", f"{row.plain_seconds:.3f}"]
-            writer.writerow([row.case.name, row.construction, row.keys, row.status, *numbers, row.kept, *plain])
+            check = [row.verdict, row.checked, f"{row.checking:.1f}"]
+            writer.writerow([row.case.name, row.construction, row.keys, row.status, *numbers, row.kept, *plain, *check])
 
 
 def machine() -> str:
     """Versions and processor."""
     model = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
     versions = ", ".join(f"{name} {version(name)}" for name in ("attnforge", "numpy", "torch", "python-flint"))
-    return f"Python {platform.python_version()}, {versions}; {model.split(':')[-1].strip() or 'CPU'}, one thread."
+    processor = model.split(":")[-1].strip() or "CPU"
+    return f"Python {platform.python_version()}, {versions}; {processor}, one thread (checker: two)."
 
 
 def main() -> None:

@@ -1,0 +1,28 @@
+"""Frozen attention that learns from its prompt: regressions, kernel regression, functions as prompts."""
+
+from attnforge.in_context.fitted import InContextNetwork
+from attnforge.in_context.kernel_regression import KernelNetwork, KernelRegression
+from attnforge.in_context.regression import (
+    ElasticNet,
+    Huber,
+    Lasso,
+    LeastSquares,
+    Logistic,
+    Poisson,
+    Ridge,
+    SoftmaxRegression,
+)
+
+__all__ = [
+    "ElasticNet",
+    "Huber",
+    "InContextNetwork",
+    "KernelNetwork",
+    "KernelRegression",
+    "Lasso",
+    "LeastSquares",
+    "Logistic",
+    "Poisson",
+    "Ridge",
+    "SoftmaxRegression",
+]

@@ -1,0 +1,166 @@
+"""Regressions that frozen attention fits in context: one class an algorithm, all the same network code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from attnforge.errors import RefusalError, TargetError
+from attnforge.in_context.fitted import InContextNetwork
+from attnforge.theorems.in_context.algorithm import Algorithm, Link
+from attnforge.theorems.in_context.block import block
+from attnforge.theorems.in_context.features import Features
+from attnforge.theorems.in_context.sharpness import balanced
+
+Route = Literal["small_sharpness", "interpolation"]
+
+REACH = 10.0  # residuals and forms w.x are taken to lie below, where no data_bound says otherwise
+
+
+@dataclass(frozen=True)
+class Regression:
+    """What is minimised and how: (1/n) sum of losses of x_i.w and y_i, plus penalties, from w = 0.
+
+    Args:
+        steps: of gradient or proximal descent: blocks of the network.
+        learning_rate: a number, or "auto": one over the largest curvature that ``data_bound`` allows.
+        fit_intercept: whether a constant 1 is appended to every x; its weight comes last and is not penalised.
+        route: how residuals and sums are computed.
+        dtype: in which the network runs.
+    """
+
+    steps: int = 200
+    learning_rate: float | Literal["auto"] = "auto"
+    fit_intercept: bool = False
+    route: Route = "small_sharpness"
+    dtype: str = "float64"
+
+    link: ClassVar[Link] = "identity"
+    curvature: ClassVar[float] = 1.0  # the largest second derivative of the loss
+    spread: ClassVar[float | None] = None  # the largest residual, where the link bounds it
+    extrapolated: ClassVar[bool] = True
+
+    def build(self, features: int, examples: int | None = None, data_bound: float | None = None) -> InContextNetwork:
+        """The network for examples of so many features, any number of them.
+
+        Args:
+            features: inputs d of an example.
+            examples: not needed; given, calls with another number are refused.
+            data_bound: a bound of all |x_ij| and |y_i|, for the step size "auto" and the range of the sharpness.
+        """
+        if self.steps < 1 or features < 1:
+            raise TargetError("`steps` and `features` are at least 1", f"{self.steps} and {features}")
+        inputs = features + self.fit_intercept
+        algorithm = self._algorithm(self._rate(inputs, data_bound))
+        reach = self.spread or data_bound or REACH
+        sharpness = balanced(self.dtype, reach, data_bound or REACH, max(data_bound or REACH, 1.0), self.extrapolated)
+        tokens = Features(inputs, self._outputs())
+        layers = block(algorithm, tokens, sharpness)
+        return InContextNetwork(algorithm, tokens, sharpness, layers, self.steps, self.dtype, self.fit_intercept)
+
+    def _rate(self, inputs: int, data_bound: float | None) -> float:
+        if self.learning_rate != "auto":
+            return float(self.learning_rate)
+        if data_bound is None:
+            raise RefusalError('learning_rate="auto" needs `data_bound`', "none", "Pass data_bound= or a number")
+        l2 = self._penalties()[0]
+        return 1.0 / (self.curvature * inputs * max(data_bound, 1.0 if self.fit_intercept else data_bound) ** 2 + l2)
+
+    def _algorithm(self, rate: float) -> Algorithm:
+        l2, l1 = self._penalties()
+        return Algorithm(self.link, rate, l2, l1, getattr(self, "delta", 1.0), int(self.fit_intercept))
+
+    def _penalties(self) -> tuple[float, float]:
+        """The weights of |w|^2 / 2 and of |w|_1."""
+        return 0.0, 0.0
+
+    def _outputs(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class LeastSquares(Regression):
+    """Loss (x.w - y)^2 / 2."""
+
+
+@dataclass(frozen=True)
+class Ridge(Regression):
+    """Least squares plus (alpha/2)|w|^2."""
+
+    alpha: float = 1.0
+
+    def _penalties(self) -> tuple[float, float]:
+        return self.alpha, 0.0
+
+
+@dataclass(frozen=True)
+class Lasso(Regression):
+    """Least squares plus alpha |w|_1, by proximal gradient descent."""
+
+    alpha: float = 1.0
+
+    def _penalties(self) -> tuple[float, float]:
+        return 0.0, self.alpha
+
+
+@dataclass(frozen=True)
+class ElasticNet(Regression):
+    """Least squares plus alpha (l1_ratio |w|_1 + (1 - l1_ratio)|w|^2 / 2)."""
+
+    alpha: float = 1.0
+    l1_ratio: float = 0.5
+
+    def _penalties(self) -> tuple[float, float]:
+        return self.alpha * (1 - self.l1_ratio), self.alpha * self.l1_ratio
+
+
+@dataclass(frozen=True)
+class Huber(Regression):
+    """Squares up to ``delta``, straight beyond: residuals are clamped to [-delta, delta]."""
+
+    delta: float = 1.35
+    link: ClassVar[Link] = "clamp"
+
+
+@dataclass(frozen=True)
+class Logistic(Regression):
+    """Labels 0 and 1, log loss; two heads a step. Penalty (alpha/2)|w|^2."""
+
+    alpha: float = 0.0
+    link: ClassVar[Link] = "logistic"
+    curvature: ClassVar[float] = 0.25
+    spread: ClassVar[float | None] = 1.0
+    extrapolated: ClassVar[bool] = False
+
+    def _penalties(self) -> tuple[float, float]:
+        return self.alpha, 0.0
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression(Regression):
+    """Classes 0 .. K - 1, cross-entropy; weights (d, K). Penalty (alpha/2)|w|^2."""
+
+    classes: int = 2
+    alpha: float = 0.0
+    link: ClassVar[Link] = "softmax"
+    curvature: ClassVar[float] = 0.5
+    spread: ClassVar[float | None] = 1.0
+
+    def _penalties(self) -> tuple[float, float]:
+        return self.alpha, 0.0
+
+    def _outputs(self) -> int:
+        if self.classes < 2:
+            raise TargetError("`classes` is at least 2", str(self.classes), "Use Logistic for labels 0 and 1")
+        return self.classes
+
+
+@dataclass(frozen=True)
+class Poisson(Regression):
+    """Counts, log link: loss exp(x.w) - y x.w. Penalty (alpha/2)|w|^2."""
+
+    alpha: float = 0.0
+    link: ClassVar[Link] = "exponential"
+
+    def _penalties(self) -> tuple[float, float]:
+        return self.alpha, 0.0

@@ -1,0 +1,116 @@
+r"""One step of an algorithm as a block of layers: clear the workspace, residuals, gradient, proximal map.
+
+Every block is linear maps, softmax heads and residual connections; T steps are T times the same block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.network import Attention, Head, Layer, Linear, Rows, Term
+from attnforge.theorems.in_context.algorithm import Algorithm
+from attnforge.theorems.in_context.features import Features
+from attnforge.theorems.in_context.sharpness import Sharpness
+from attnforge.theorems.in_context.small_sharpness import (
+    aggregation,
+    direct_gradient,
+    exponential_link,
+    identity_link,
+    logistic_link,
+    richardson,
+    softmax_link,
+    state_rows,
+)
+
+Array = npt.NDArray[np.float64]
+
+
+def block(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> tuple[Layer, ...]:
+    """The layers of one step."""
+    layers = [*_residual_layers(algorithm, features, sharpness), _update(algorithm, features, sharpness)]
+    if algorithm.l1:
+        layers.append(_proximal(algorithm, features, sharpness.gate))
+    return tuple(layers)
+
+
+def _residual_layers(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> list[Layer]:
+    """What writes residual + y into the workspace; least squares needs none."""
+    if algorithm.link == "identity":
+        return []
+    heads: dict[str, tuple[Head, ...]] = {
+        "clamp": (identity_link(features, sharpness.residual),),
+        "logistic": (logistic_link(features),),
+        "softmax": (softmax_link(features, 1.0), softmax_link(features, -1.0)),
+        "exponential": (exponential_link(features, 1.0), exponential_link(features, -1.0)),
+    }
+    layers: list[Layer] = [_cleared(features), Attention(heads[algorithm.link], residual=True)]
+    if algorithm.link == "clamp":
+        layers.append(_clamped(algorithm.delta, features, sharpness.gate))
+    return layers
+
+
+def _update(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> Layer:
+    """The gradient step: aggregation, and the quadratic penalty as a head whose only key is its token."""
+    make = partial(direct_gradient if algorithm.link == "identity" else aggregation, features)
+    beta, factor = sharpness.aggregation, -algorithm.learning_rate
+    heads = richardson(make, beta, factor) if sharpness.extrapolated else (make(beta, factor / beta),)
+    if algorithm.l2:
+        shrink = _penalised(algorithm, features) * (-algorithm.learning_rate * algorithm.l2)
+        heads = (*heads, _own(features, features.matrix(("w", 1.0)), shrink[:, None] * features.writing("w", 1.0)))
+    return Attention(heads, residual=True)
+
+
+def _proximal(algorithm: Algorithm, features: Features, beta: float) -> Layer:
+    """W - clamp(w, -threshold, threshold): one gate a penalised weight."""
+    threshold = algorithm.learning_rate * algorithm.l1
+    places = features.w.start + np.flatnonzero(_penalised(algorithm, features))
+    return Attention(tuple(_gate(features, int(j), threshold, beta, -1.0) for j in places), residual=True)
+
+
+def _clamped(delta: float, features: Features, beta: float) -> Layer:
+    """The workspace s becomes clamp(s) + y: a gate, and a head that takes s away and adds y."""
+    place = features.residual.start
+    value = features.matrix(("residual", -1.0), ("y", 1.0), into=1)
+    rest = replace(_own(features, value, features.writing("residual", 1.0)), query_rows=Rows())
+    gate = replace(_gate(features, place, delta, beta, 1.0), query_rows=Rows())
+    return Attention((gate, rest), residual=True)
+
+
+def _gate(features: Features, place: int, reach: float, beta: float, factor: float) -> Head:
+    """Adds factor times clamp(z, -reach, reach) to feature z of the state tokens."""
+    query, value, output = np.zeros((features.width, 2)), np.zeros((features.width, 1)), np.zeros((1, features.width))
+    query[place, 0], value[place, 0], output[0, place] = beta, 1.0, factor
+    for flag in (features.first, features.mirrored, features.state):
+        query[flag, 1] = beta
+    return Head(
+        query,
+        output,
+        state_rows(features),
+        key=np.zeros((features.width, 2)),
+        value=value,
+        key_rows=Rows("own"),
+        memory_keys=np.array([[-1.0, -reach], [1.0, -reach]]),
+        memory_values=np.array([[-reach], [reach]]),
+    )
+
+
+def _own(features: Features, value: Array, output: Array) -> Head:
+    """A head of the state tokens whose only key is its own token: a linear map, added."""
+    nothing = np.zeros((features.width, 1))
+    return Head(nothing, output, state_rows(features), nothing, value, Rows("own"))
+
+
+def _penalised(algorithm: Algorithm, features: Features) -> Array:
+    found = np.ones(features.inputs)
+    found[features.inputs - algorithm.free :] = 0.0
+    return found
+
+
+def _cleared(features: Features) -> Layer:
+    keep = np.eye(features.width)
+    keep[features.residual, features.residual] = 0.0
+    return Linear((Term(keep),))

@@ -1,0 +1,116 @@
+r"""What the tokens of a prompt hold, and the prompt itself.
+
+State tokens come first: they hold the weights w that are being fitted, and know their output by a unit vector. Of one
+output there are two, w and its mirror image -w; of K > 1 outputs K, one a column. Then every example i twice, as
+$(x_i, y_i)$ and mirrored, $(-x_i, -y_i)$: sums over both of them see odd functions only.
+
+| feature | state token k | example | mirrored example |
+|---|---|---|---|
+| ``x`` | 0 | x | -x |
+| ``plain`` | 0 | x | x |
+| ``y`` | 0 | y | -y |
+| ``w`` | w_k (or its mirror) | 0 | 0 |
+| ``unit`` | e_k (or -1) | 0 | 0 |
+| ``residual`` | 0 | workspace | workspace |
+| ``first``, ``mirrored``, ``state`` | 0, 0, 1 | 1, 0, 0 | 0, 1, 0 |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Entry = tuple["slice | int", "slice | int", float]
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of tokens for d inputs and K outputs, as slices.
+
+    >>> Features(3, 1).y, Features(3, 1).width
+    (slice(6, 7, None), 16)
+    """
+
+    inputs: int
+    outputs: int
+
+    @cached_property
+    def _slices(self) -> dict[str, slice]:
+        d, k = self.inputs, self.outputs
+        sizes = {"x": d, "plain": d, "y": k, "w": d, "unit": k, "residual": k, "first": 1, "mirrored": 1, "state": 1}
+        ends = np.cumsum(list(sizes.values())).tolist()
+        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
+    def __getattr__(self, name: str) -> slice:
+        if name.startswith("_") or name not in self._slices:
+            raise AttributeError(name)
+        return self._slices[name]
+
+    @property
+    def width(self) -> int:
+        """Features of a token."""
+        return int(self._slices["state"].stop)
+
+    @property
+    def states(self) -> int:
+        """State tokens."""
+        return 2 if self.outputs == 1 else self.outputs
+
+    def matrix(self, *columns: tuple[str, float], into: int | None = None) -> Array:
+        """The (width, columns) matrix that reads named features, each times a number, side by side.
+
+        With ``into``, all of them into the same columns, so many.
+
+        >>> Features(1, 1).matrix(("y", 2.0)).T
+        array([[0., 0., 2., 0., 0., 0., 0., 0., 0.]])
+        """
+        blocks = []
+        for name, factor in columns:
+            where = self._slices[name]
+            block = np.zeros((self.width, into or where.stop - where.start))
+            block[where] = factor * np.eye(where.stop - where.start, block.shape[1])
+            blocks.append(block)
+        return sum(blocks[1:], start=blocks[0]) if into else np.concatenate(blocks, axis=1)
+
+    def writing(self, name: str, factor: float) -> Array:
+        """The (size, width) matrix that writes a vector into a named feature, times a number."""
+        return self.matrix((name, factor)).T.copy()
+
+
+def prompt(features: Features, x: Any, y: Any, start: Any = None) -> Any:
+    """Tokens (..., states + 2 n, width) of examples x (..., n, d) and y (..., n, K): NumPy in, NumPy out; torch alike.
+
+    ``start`` (..., d, K) are the first weights, zero where None.
+    """
+    batch, n = x.shape[:-2], x.shape[-2]
+    tokens = _zeros(x, (*batch, features.states + 2 * n, features.width))
+    states, first, mirrored = (
+        tokens[..., : features.states, :],
+        tokens[..., features.states : features.states + n, :],
+        tokens[..., features.states + n :, :],
+    )
+    for i in range(features.states):
+        sign, k = (1.0, i) if features.outputs > 1 else (1.0 - 2.0 * i, 0)
+        states[..., i, features.unit.start + k] = sign
+        states[..., i, features.state] = 1.0
+        if start is not None:
+            states[..., i, features.w] = sign * start[..., :, k]
+    for rows, sign, flag in ((first, 1.0, features.first), (mirrored, -1.0, features.mirrored)):
+        rows[..., features.x], rows[..., features.plain], rows[..., features.y] = sign * x, x, sign * y
+        rows[..., flag] = 1.0
+    return tokens
+
+
+def weights_of(features: Features, tokens: Any) -> Any:
+    """The weights (..., d, K) that the state tokens hold."""
+    held = tokens[..., : features.outputs, features.w]
+    return held.swapaxes(-1, -2)
+
+
+def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
+    return np.zeros(shape, dtype=like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)

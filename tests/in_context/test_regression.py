@@ -1,0 +1,259 @@
+"""Regressions in context: iterates against exact iteration, solutions against scikit-learn and scipy, and refusals."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy import optimize
+from sklearn import linear_model
+
+import attnforge as af
+from attnforge import in_context
+from attnforge.network import check_architecture
+from attnforge.runtime import AttentionNetwork, audit
+from attnforge.theorems.in_context.bound import drift
+
+N, D = 300, 10
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(N, D)), rng.normal(size=D) / 2
+    values = {
+        "real": x @ w + 0.3 * rng.normal(size=N),
+        "label": (rng.random(N) < 1 / (1 + np.exp(-x @ w))).astype(float),
+        "class": rng.integers(0, 4, N).astype(float),
+        "count": rng.poisson(np.exp(x @ w / 2)).astype(float),
+    }
+    return x, values, 1 / float(np.linalg.eigvalsh(x.T @ x / N)[-1])
+
+
+CASES = {
+    "least_squares": (in_context.LeastSquares(), "real", 1.0),
+    "ridge": (in_context.Ridge(alpha=0.1), "real", 0.9),
+    "lasso": (in_context.Lasso(alpha=0.1), "real", 1.0),
+    "elastic_net": (in_context.ElasticNet(alpha=0.1), "real", 0.9),
+    "huber": (in_context.Huber(delta=0.5), "real", 1.0),
+    "logistic": (in_context.Logistic(), "label", 4.0),
+    "softmax": (in_context.SoftmaxRegression(classes=4), "class", 2.0),
+    "poisson": (in_context.Poisson(), "count", 0.1),
+}
+
+
+def exact(net, x, y, steps):
+    """The exact iterates after so many steps, (d, K)."""
+    labels = net.algorithm.targets(y, net.features.outputs) + (0.5 if net.algorithm.link == "logistic" else 0.0)
+    w = np.zeros((net.features.inputs, net.features.outputs))
+    for _ in range(steps):
+        w = net.algorithm.step(x, labels, w)
+    return w, labels
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_hundred_steps_stay_with_the_exact_iteration(data, name):
+    x, values, rate = data
+    algorithm, kind, factor = CASES[name]
+    net = replace(algorithm, learning_rate=factor * rate).build(D)
+    w, labels = exact(net, x, values[kind], 200)
+    found = net(x, values[kind]).reshape(w.shape)
+    assert np.abs(found - w).max() <= 1e-9
+    bound = drift(net.algorithm, net.sharpness, 200, "float64", x, labels)
+    assert np.linalg.norm(found - w) <= bound.drift
+
+
+@pytest.mark.parametrize("name", ["least_squares", "logistic"])
+def test_two_heads_a_step(name):
+    net = replace(CASES[name][0], learning_rate=0.1, steps=3).build(D)
+    assert len(net.network.heads) <= 2 * 3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_linear_maps_and_softmax_attention(name):
+    net = replace(CASES[name][0], learning_rate=0.1, steps=2).build(3)
+    check_architecture(net.network)
+    tokens = torch.randn(1, 8, net.features.width, dtype=torch.float64)
+    audit(AttentionNetwork(net.network, torch.float64), tokens)
+
+
+def converged(algorithm, x, y, steps, rate):
+    return replace(algorithm, steps=steps, learning_rate=rate).build(x.shape[1])(x, y)
+
+
+def test_ridge_is_scikit_learns(data):
+    x, values, rate = data
+    found = converged(in_context.Ridge(alpha=0.1), x, values["real"], 400, 0.9 * rate)
+    judge = linear_model.Ridge(alpha=0.1 * N, fit_intercept=False).fit(x, values["real"])
+    assert np.abs(found - judge.coef_).max() <= 1e-6
+
+
+def test_lasso_and_elastic_net_are_scikit_learns(data):
+    x, values, rate = data
+    for ratio in (1.0, 0.5):
+        algorithm = in_context.ElasticNet(alpha=0.1, l1_ratio=ratio)
+        found = converged(algorithm, x, values["real"], 400, 0.9 * rate)
+        judge = linear_model.ElasticNet(alpha=0.1, l1_ratio=ratio, fit_intercept=False, tol=1e-12, max_iter=100_000)
+        assert np.abs(found - judge.fit(x, values["real"]).coef_).max() <= 1e-6
+
+
+def test_logistic_is_scikit_learns(data):
+    x, values, rate = data
+    found = converged(in_context.Logistic(alpha=0.1), x, values["label"], 600, 3 * rate)
+    judge = linear_model.LogisticRegression(C=1 / (0.1 * N), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    assert np.abs(found - judge.fit(x, values["label"]).coef_[0]).max() <= 1e-6
+
+
+def test_poisson_is_scikit_learns(data):
+    x, values, rate = data
+    found = converged(in_context.Poisson(alpha=0.1), x, values["count"], 3000, 0.1 * rate)
+    judge = linear_model.PoissonRegressor(alpha=0.1, fit_intercept=False, tol=1e-12, max_iter=10_000)
+    assert np.abs(found - judge.fit(x, values["count"]).coef_).max() <= 1e-6
+
+
+def test_huber_is_scipys_minimum(data):
+    x, values, rate = data
+    y = values["real"]
+    found = converged(in_context.Huber(delta=0.5), x, y, 600, rate)
+
+    def loss(w):
+        r = np.abs(x @ w - y)
+        return np.where(r <= 0.5, r * r / 2, 0.5 * (r - 0.25)).mean()
+
+    def gradient(w):
+        return x.T @ np.clip(x @ w - y, -0.5, 0.5) / N
+
+    judge = optimize.minimize(loss, np.zeros(D), jac=gradient, tol=1e-14)
+    assert np.abs(found - judge.x).max() <= 1e-6
+
+
+def test_an_intercept_is_fitted_and_not_penalised(data):
+    x, values, rate = data
+    y = values["real"] + 5.0
+    algorithm = in_context.Ridge(alpha=0.1, fit_intercept=True)
+    found = converged(algorithm, x, y, 600, 0.8 * rate)
+    judge = linear_model.Ridge(alpha=0.1 * N).fit(x, y)
+    assert np.abs(found - np.append(judge.coef_, judge.intercept_)).max() <= 1e-6
+
+
+def test_the_same_weights_serve_batches_and_any_number_of_examples(data):
+    x, values, rate = data
+    net = in_context.LeastSquares(steps=20, learning_rate=rate / 2).build(D)
+    y = values["real"]
+    both = net(np.stack([x[:100], x[100:200]]), np.stack([y[:100], y[100:200]]))
+    assert both.shape == (2, D)
+    assert np.abs(both[1] - net(x[100:200], y[100:200])).max() <= 1e-12
+    assert net(x[:7], y[:7]).shape == (D,)
+
+
+def test_trajectories_end_at_the_answer(data):
+    x, values, rate = data
+    net = in_context.SoftmaxRegression(steps=5, classes=4, learning_rate=rate).build(D)
+    path = net.trajectory(x, values["class"])
+    assert path.shape == (5, D, 4)
+    assert np.array_equal(path[-1], net(x, values["class"]))
+    plain = in_context.LeastSquares(steps=5, learning_rate=rate).build(D).trajectory(x[None], values["real"][None])
+    assert plain.shape == (1, 5, D)
+
+
+def test_torch_in_torch_out(data):
+    x, values, rate = data
+    net = in_context.LeastSquares(steps=5, learning_rate=rate).build(D)
+    found = net(torch.tensor(x), torch.tensor(values["real"]))
+    assert isinstance(found, torch.Tensor)
+    assert found.dtype == torch.float64
+    assert np.array_equal(found.numpy(), net(x, values["real"]))
+    assert np.abs(net.module()(torch.tensor(x), torch.tensor(values["real"])).numpy() - found.numpy()).max() == 0.0
+
+
+def test_predictions(data):
+    x, values, rate = data
+    net = in_context.Logistic(steps=50, learning_rate=rate).build(D)
+    probabilities = net.predict(x, values["label"], x[:5])
+    w = net(x, values["label"])
+    assert np.abs(probabilities - 1 / (1 + np.exp(-x[:5] @ w))).max() <= 1e-14
+    many = in_context.SoftmaxRegression(steps=5, classes=4, learning_rate=rate).build(D)
+    assert np.abs(many.predict(x, values["class"], x[:5]).sum(axis=-1) - 1).max() <= 1e-14
+
+
+def test_ten_thousand_examples_cost_a_hundred_times_a_hundred():
+    """A state token attends to the examples: no array of n times n is made."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(10_000, D))
+    net = in_context.Logistic(steps=2, learning_rate=0.1).build(D)
+    y = (x[:, 0] > 0).astype(float)
+    w, _ = exact(net, x, y, 2)
+    assert np.abs(net(x, y) - w[:, 0]).max() <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "match"),
+    [
+        (np.zeros((3, 4)), np.zeros(3), "shapes"),
+        (np.zeros((3, 2)), np.zeros(4), "shapes"),
+        (np.zeros((0, 2)), np.zeros(0), "n >= 1"),
+        (np.full((3, 2), np.nan), np.zeros(3), "finite"),
+        (np.zeros((3, 2)), np.array([0.0, 1.0, np.nan]), "finite"),
+    ],
+)
+def test_wrong_data_is_refused(x, y, match):
+    with pytest.raises(af.DomainError, match=match):
+        in_context.LeastSquares(learning_rate=0.1).build(2)(x, y)
+
+
+def test_wrong_labels_are_refused():
+    x = np.zeros((2, 2))
+    for algorithm, y, match in (
+        (in_context.Logistic(learning_rate=0.1), [0.0, 2.0], "0 or 1"),
+        (in_context.SoftmaxRegression(learning_rate=0.1, classes=3), [0.0, 3.0], "0 to 2"),
+        (in_context.Poisson(learning_rate=0.1), [1.0, -1.0], "not negative"),
+    ):
+        with pytest.raises(af.DomainError, match=match):
+            algorithm.build(2)(x, np.array(y))
+
+
+def test_automatic_step_sizes_come_from_the_data_bound(data):
+    with pytest.raises(af.RefusalError, match="data_bound"):
+        in_context.LeastSquares().build(D)
+    x, values, _ = data
+    bound = float(max(np.abs(x).max(), np.abs(values["real"]).max()))
+    net = in_context.LeastSquares(steps=30).build(D, data_bound=bound)
+    losses = [np.mean((x @ w - values["real"]) ** 2) for w in net.trajectory(x, values["real"])]
+    assert all(b <= a for a, b in pairwise(losses))
+
+
+def test_too_large_steps_are_refused_by_the_certificate(data):
+    x, values, rate = data
+    net = in_context.LeastSquares(learning_rate=2.5 * rate).build(D)
+    with pytest.raises(af.RefusalError, match="step size"):
+        drift(net.algorithm, net.sharpness, 10, "float64", x, values["real"][:, None])
+
+
+def test_fewer_examples_than_features_and_constant_features(data):
+    """Rank-deficient problems converge too, to the solution of least norm."""
+    x, values, _ = data
+    small, y = x[:5].copy(), values["real"][:5]
+    small[:, 3] = 1.0
+    rate = 1 / float(np.linalg.eigvalsh(small.T @ small / 5)[-1])
+    found = converged(in_context.LeastSquares(), small, y, 3000, rate)
+    assert np.abs(found - np.linalg.pinv(small) @ y).max() <= 1e-6
+
+
+def test_separable_labels_keep_growing_as_in_the_exact_iteration():
+    x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    y = np.array([0.0, 0.0, 1.0, 1.0])
+    net = in_context.Logistic(steps=300, learning_rate=1.0).build(1)
+    path = net.trajectory(x, y)[:, 0]
+    assert np.all(np.diff(path) > 0)
+    assert np.abs(path[-1] - exact(net, x, y, 300)[0][0, 0]) <= 1e-8
+
+
+@pytest.mark.parametrize("name", ["least_squares", "lasso", "logistic", "poisson"])
+def test_float32_runs_at_its_own_sharpness(data, name):
+    x, values, rate = data
+    algorithm, kind, factor = CASES[name]
+    net = replace(algorithm, learning_rate=factor * rate, dtype="float32").build(D, data_bound=4.0)
+    assert net.sharpness.aggregation > 1e-3
+    w, _ = exact(net, x, values[kind], 200)
+    assert np.abs(net(x, values[kind]) - w[:, 0]).max() <= 1e-4
