@@ -1,6 +1,8 @@
 """Frozen attention that learns from its prompt: regressions, kernel regression, functions as prompts."""
 
 from attnforge.in_context.fitted import InContextNetwork
+from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt, load_prompt
+from attnforge.in_context.head_emulation import HeadNetwork, HeadPrompt, attention_prompt
 from attnforge.in_context.kernel_regression import KernelNetwork, KernelRegression
 from attnforge.in_context.regression import (
     ElasticNet,
@@ -15,6 +17,10 @@ from attnforge.in_context.regression import (
 
 __all__ = [
     "ElasticNet",
+    "FunctionNetwork",
+    "FunctionPrompt",
+    "HeadNetwork",
+    "HeadPrompt",
     "Huber",
     "InContextNetwork",
     "KernelNetwork",
@@ -25,4 +31,7 @@ __all__ = [
     "Poisson",
     "Ridge",
     "SoftmaxRegression",
+    "attention_prompt",
+    "function_prompt",
+    "load_prompt",
 ]

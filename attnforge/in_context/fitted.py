@@ -11,6 +11,7 @@ import numpy.typing as npt
 from attnforge.errors import DomainError
 from attnforge.network import Layer, Network
 from attnforge.theorems.in_context.algorithm import Algorithm
+from attnforge.theorems.in_context.bound import Drift, drift
 from attnforge.theorems.in_context.features import Features, prompt, weights_of
 from attnforge.theorems.in_context.sharpness import Sharpness
 
@@ -32,6 +33,7 @@ class InContextNetwork:
     steps: int
     dtype: str
     fit_intercept: bool = False
+    examples: int | None = None
 
     @property
     def network(self) -> Network:
@@ -57,6 +59,19 @@ class InContextNetwork:
         many = self.features.outputs > 1
         form = _augmented(x_query, self.fit_intercept) @ (weights if many else weights[..., None])
         return self.algorithm.mean(form if many else form[..., 0])
+
+    def certify(self, x: Any, y: Any) -> Drift:
+        """How far the weights may be from those of the exact iteration, and from the minimiser, on these examples.
+
+        For one prompt, x (n, d) and y (n,). Refused where the step size is too large for the data.
+        """
+        data = [np.asarray(z, dtype=np.float64) for z in (x, y)]
+        self._check(*data)
+        if data[0].ndim != 2:
+            raise DomainError("A certificate is about one prompt", f"shape {data[0].shape}", "Certify them one by one")
+        values = self.algorithm.targets(data[1], self.features.outputs) + self.algorithm.label_shift
+        inputs = _augmented(data[0], self.fit_intercept)
+        return drift(self.algorithm, self.sharpness, self.steps, self.dtype, inputs, values)
 
     def module(self, dtype: str | None = None, device: Any = None, trainable: bool = False) -> Any:
         """One block, applied ``steps`` times to the prompt of X and y, as a ``torch.nn.Module``. It does not check."""
@@ -97,6 +112,8 @@ class InContextNetwork:
         if x.ndim < 2 or x.shape[-1] != d or y.shape != x.shape[:-1] or not x.shape[-2]:
             got = f"shapes {x.shape} and {y.shape}"
             raise DomainError(f"Examples have shapes (..., n, {d}) and (..., n), n >= 1", got, "Reshape them")
+        if self.examples not in (None, x.shape[-2]):
+            raise DomainError(f"This network was built for {self.examples} examples", f"{x.shape[-2]}", "Build another")
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DomainError("Examples must be finite", "NaN or infinity", "Leave these examples out")
         problem = self.algorithm.label_problem(y, self.features.outputs)

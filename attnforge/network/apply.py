@@ -29,7 +29,7 @@ def apply(network: Network, tokens: Array, context: Array | None = None) -> Arra
     second = _checked_context(network, context)
     if second is not None:
         context = np.broadcast_to(second, (*batch, *second.shape[-2:])).reshape(len(flat), *second.shape[-2:])
-    step = max(1, CHUNK // _pairs(network, tokens.shape[-2]))
+    step = max(1, CHUNK // _pairs(network, tokens.shape[-2], 0 if second is None else second.shape[-2]))
     parts = [
         _run(network, flat[i : i + step], None if context is None else context[i : i + step])
         for i in range(0, max(len(flat), 1), step)
@@ -156,16 +156,17 @@ def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array |
     if context is None:
         return None
     second = np.asarray(context, dtype=np.float64)
-    if second.ndim < 2 or network.context not in (None, second.shape[-2:]):
-        rows, features = network.context or ("n", "m")
-        wanted = f"The network's second input has shape (..., {rows}, {features})"
+    rows, features = network.context or (None, None)
+    fits = second.ndim >= 2 and rows in (None, second.shape[-2]) and features in (None, second.shape[-1])
+    if not fits:
+        wanted = f"The network's second input has shape (..., {rows or 'n'}, {features or 'm'})"
         raise DomainError(wanted, f"shape {second.shape}", "Reshape it")
     return second
 
 
-def _pairs(network: Network, tokens: int) -> int:
+def _pairs(network: Network, tokens: int, told: int) -> int:
     """Query-key pairs of the largest head, or numbers of the lengthened second input, for one batch entry."""
-    told, largest = 0 if network.context is None else network.context[0], tokens
+    largest = tokens
     for second in network.context_layers:
         told = _rows_after(second, told)
         largest = max(largest, told * _width_after(second))

@@ -43,15 +43,14 @@ def check_architecture(network: Network) -> int:
     return width
 
 
-def _check_context(network: Network) -> tuple[int, int] | None:
+def _check_context(network: Network) -> tuple[int | None, int] | None:
     """The shape of the second input as attention reads it: after its linear maps."""
     layers, shape = network.context_layers, network.context
     for position, layer in enumerate(layers):
         where = f"context layer {position}"
         _require(shape is not None, f"{where}: the network has a second input", None)
         _require(isinstance(layer, Linear), f"{where}: the second input passes linear maps", type(layer).__name__)
-        rows, width = _check_linear(layer, *(shape or (0, 0)), where)
-        shape = (rows or 0, width)
+        shape = _check_linear(layer, *(shape or (0, 0)), where)
     return shape
 
 
@@ -81,7 +80,7 @@ def _check_linear(layer: Linear, rows: int | None, width: int, where: str) -> tu
 
 
 def _check_attention(
-    layer: Attention, rows: int | None, width: int, context: tuple[int, int] | None, where: str
+    layer: Attention, rows: int | None, width: int, context: tuple[int | None, int] | None, where: str
 ) -> int:
     _require(len(layer.heads) > 0, f"{where}: attention has at least one head", 0)
     for i, head in enumerate(layer.heads):
@@ -96,7 +95,7 @@ def _check_attention(
     return int(out)
 
 
-def _check_head(head: Head, rows: int | None, width: int, context: tuple[int, int] | None, place: str) -> None:
+def _check_head(head: Head, rows: int | None, width: int, context: tuple[int | None, int] | None, place: str) -> None:
     r, v = head.query.shape[1], head.output.shape[0]
     _require(head.query.shape[0] == width, f"{place}: queries read {width} features", head.query.shape)
     _check_rows(head.query_rows, rows, place)

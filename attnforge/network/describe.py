@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 def describe(network: Network) -> str:
     """One line a layer: what it reads, what it writes, which keys its heads hold."""
     total, nonzero = count_parameters(network)
-    rows = "n" if network.tokens is None else network.tokens
-    second = "" if network.context is None else f" and {network.context} of a second input"
-    lines = [f"Network on ({rows}, {network.features}) tokens{second}: {total:,} parameters, {nonzero:,} non-zero"]
+    second = "" if network.context is None else f" and {_shape(*network.context)} of a second input"
+    first = _shape(network.tokens, network.features)
+    lines = [f"Network on {first} tokens{second}: {total:,} parameters, {nonzero:,} non-zero"]
     lines += [f"  second input {i}. {_layer(layer)}" for i, layer in enumerate(network.context_layers, start=1)]
     return "\n".join(lines + [f"  {i}. {_layer(layer)}" for i, layer in enumerate(network.layers, start=1)])
+
+
+def _shape(rows: int | None, width: int) -> str:
+    return f"({'n' if rows is None else rows}, {width})"
 
 
 def _layer(layer: Layer) -> str:

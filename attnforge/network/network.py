@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +23,16 @@ Array = npt.NDArray[np.float64]
 class Network:
     """A sequence of layers on (n, m) arrays.
 
-    ``tokens`` is None where any number of tokens is accepted; ``context`` is the shape of the second input, if any, and
-    ``context_layers`` are linear maps it passes before any attention reads it: they may lengthen it.
+    ``tokens`` is None where any number of tokens is accepted; ``context`` is the shape of the second input, if any,
+    again with None for any number of tokens, and ``context_layers`` are linear maps it passes before any attention
+    reads it: they may lengthen it.
     ``construction`` says which theorem to look for in it: a claim, like those of the heads.
     """
 
     layers: tuple[Layer, ...]
     features: int
     tokens: int | None = None
-    context: tuple[int, int] | None = None
+    context: tuple[int | None, int] | None = None
     construction: str = ""
     context_layers: tuple[Linear, ...] = ()
 
@@ -52,12 +53,17 @@ def unflatten(skeleton: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]
     """The inverse of :func:`attnforge.network.flatten`. A skeleton that does not fit its arrays is refused."""
     try:
         layers = tuple(unflatten_layer(entry, f"layer{i}.", arrays) for i, entry in enumerate(skeleton["layers"]))
-        context = None if skeleton["context"] is None else (int(skeleton["context"][0]), int(skeleton["context"][1]))
+        context = None if skeleton["context"] is None else _shape(skeleton["context"])
         told = unflatten_context(skeleton, arrays)
         claim = str(skeleton["construction"])
         return Network(layers, int(skeleton["features"]), skeleton["tokens"], context, claim, told)
     except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
         raise FileFormatError("The network's description must match its arrays", repr(error)) from error
+
+
+def _shape(entry: Sequence[Any]) -> tuple[int | None, int]:
+    """A stored shape: rows, None for any number, and features."""
+    return None if entry[0] is None else int(entry[0]), int(entry[1])
 
 
 def rounded(network: Network, dtype: str) -> Network:

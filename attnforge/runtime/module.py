@@ -52,9 +52,10 @@ class AttentionNetwork(nn.Module):
         """The second input as attention reads it, (batch, N, m), or (1, N, m) where one serves the whole batch."""
         if context is None:
             return None
-        if context.dim() < 2 or self.context not in (None, tuple(context.shape[-2:])):
-            rows, features = self.context or ("n", "m")
-            wanted = f"The network's second input has shape (..., {rows}, {features})"
+        rows, features = self.context or (None, None)
+        fits = context.dim() >= 2 and rows in (None, context.shape[-2]) and features in (None, context.shape[-1])
+        if not fits:
+            wanted = f"The network's second input has shape (..., {rows or 'n'}, {features or 'm'})"
             raise DomainError(wanted, f"shape {tuple(context.shape)}", "Reshape it")
         shape = context.shape[-2:]
         if context.shape[:-2].numel() != 1:

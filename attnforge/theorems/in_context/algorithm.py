@@ -71,7 +71,12 @@ class Algorithm:
         """Values (..., n) as the y (..., n, K) of tokens: labels around zero, classes as unit vectors."""
         if self.link == "softmax":
             return _unit_vectors(y, outputs)
-        return (y - 0.5 if self.link == "logistic" else y)[..., None]
+        return (y - self.label_shift)[..., None]
+
+    @property
+    def label_shift(self) -> float:
+        """What tokens leave off their values: labels lie around zero, so that the link is odd."""
+        return 0.5 if self.link == "logistic" else 0.0
 
     def mean(self, form: Any) -> Any:
         """The prediction at linear forms w.x: themselves, probabilities, or rates."""

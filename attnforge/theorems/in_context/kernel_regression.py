@@ -76,7 +76,7 @@ def network(kernel: Kernel, bandwidth: float, features: int, outputs: int = 1, e
     array([[5.5]])
     """
     places = _Places(kernel, features, outputs)
-    context = None if examples is None else (examples, places.width)
+    context = (examples, places.width)
     head = Head(
         query=np.diag(places.sharpness(bandwidth)),
         output=np.eye(outputs),

@@ -1,0 +1,29 @@
+"""Modules that read their function from a prompt: queries from x, keys and values from the prompt's tokens."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from attnforge.runtime.joint import as_tokens, common_batch
+from attnforge.runtime.module import AttentionNetwork
+
+
+class PromptedModule(nn.Module):
+    """A network of x (..., d) and a prompt (..., p, m), whose leading axes broadcast.
+
+    With one input x may be a number or an (N,) tensor. Values are (...), or (..., k) with ``keep_features``. One prompt
+    for many points is the cheap case. Gradients reach the prompt. Nothing is checked but shapes: NaN and points outside
+    the domain of a prompt pass through.
+    """
+
+    def __init__(self, network: AttentionNetwork, keep_features: bool) -> None:
+        super().__init__()
+        self.network, self.keep_features = network, keep_features
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        """The values of the prompt's function."""
+        asking = as_tokens("x", x, (self.network.features,))
+        batch = common_batch(prompt, asking)
+        told = prompt if prompt.shape[:-2].numel() == 1 else prompt.expand(*batch, *prompt.shape[-2:])
+        out: Tensor = self.network(asking.expand(*batch, *asking.shape[-2:]), told)[..., 0, :]
+        return out if self.keep_features else out[..., 0]
