@@ -12,7 +12,7 @@ from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.features import Features
 from attnforge.theorems.in_context.sharpness import balanced
 
-Route = Literal["small_sharpness", "interpolation"]
+Route = Literal["small_sharpness"]
 
 REACH = 10.0  # residuals and forms w.x are taken to lie below, where no data_bound says otherwise
 
@@ -48,6 +48,8 @@ class Regression:
             examples: not needed; given, calls with another number are refused.
             data_bound: a bound of all |x_ij| and |y_i|, for the step size "auto" and the range of the sharpness.
         """
+        if self.route != "small_sharpness":
+            raise RefusalError('`route` must be "small_sharpness"', repr(self.route), "Leave it out")
         if self.steps < 1 or features < 1:
             raise TargetError("`steps` and `features` are at least 1", f"{self.steps} and {features}")
         inputs = features + self.fit_intercept
@@ -56,7 +58,9 @@ class Regression:
         sharpness = balanced(self.dtype, reach, data_bound or REACH, max(data_bound or REACH, 1.0), self.extrapolated)
         tokens = Features(inputs, self._outputs())
         layers = block(algorithm, tokens, sharpness)
-        return InContextNetwork(algorithm, tokens, sharpness, layers, self.steps, self.dtype, self.fit_intercept)
+        return InContextNetwork(
+            algorithm, tokens, sharpness, layers, self.steps, self.dtype, self.fit_intercept, examples
+        )
 
     def _rate(self, inputs: int, data_bound: float | None) -> float:
         if self.learning_rate != "auto":

@@ -13,7 +13,6 @@ import attnforge as af
 from attnforge import in_context
 from attnforge.network import check_architecture
 from attnforge.runtime import AttentionNetwork, audit
-from attnforge.theorems.in_context.bound import drift
 
 N, D = 300, 10
 
@@ -45,11 +44,11 @@ CASES = {
 
 def exact(net, x, y, steps):
     """The exact iterates after so many steps, (d, K)."""
-    labels = net.algorithm.targets(y, net.features.outputs) + (0.5 if net.algorithm.link == "logistic" else 0.0)
+    labels = net.algorithm.targets(y, net.features.outputs) + net.algorithm.label_shift
     w = np.zeros((net.features.inputs, net.features.outputs))
     for _ in range(steps):
         w = net.algorithm.step(x, labels, w)
-    return w, labels
+    return w
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -57,11 +56,10 @@ def test_two_hundred_steps_stay_with_the_exact_iteration(data, name):
     x, values, rate = data
     algorithm, kind, factor = CASES[name]
     net = replace(algorithm, learning_rate=factor * rate).build(D)
-    w, labels = exact(net, x, values[kind], 200)
+    w = exact(net, x, values[kind], 200)
     found = net(x, values[kind]).reshape(w.shape)
     assert np.abs(found - w).max() <= 1e-9
-    bound = drift(net.algorithm, net.sharpness, 200, "float64", x, labels)
-    assert np.linalg.norm(found - w) <= bound.drift
+    assert np.linalg.norm(found - w) <= net.certify(x, values[kind]).drift
 
 
 @pytest.mark.parametrize("name", ["least_squares", "logistic"])
@@ -183,7 +181,7 @@ def test_ten_thousand_examples_cost_a_hundred_times_a_hundred():
     x = rng.normal(size=(10_000, D))
     net = in_context.Logistic(steps=2, learning_rate=0.1).build(D)
     y = (x[:, 0] > 0).astype(float)
-    w, _ = exact(net, x, y, 2)
+    w = exact(net, x, y, 2)
     assert np.abs(net(x, y) - w[:, 0]).max() <= 1e-9
 
 
@@ -227,7 +225,31 @@ def test_too_large_steps_are_refused_by_the_certificate(data):
     x, values, rate = data
     net = in_context.LeastSquares(learning_rate=2.5 * rate).build(D)
     with pytest.raises(af.RefusalError, match="step size"):
-        drift(net.algorithm, net.sharpness, 10, "float64", x, values["real"][:, None])
+        net.certify(x, values["real"])
+
+
+def test_certificates_over_random_problems():
+    """Measured <= certified, for the drift and for the distance to the minimiser."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(5, 60)), int(rng.integers(1, 5))
+        x, y = rng.normal(size=(n, d)), rng.normal(size=n)
+        rate = float(rng.uniform(0.3, 1.2) / (np.linalg.eigvalsh(x.T @ x / n)[-1] + 0.2))
+        net = in_context.Ridge(alpha=0.2, steps=40, learning_rate=rate).build(d)
+        bound = net.certify(x, y)
+        found = net(x, y)
+        assert np.linalg.norm(found - exact(net, x, y, 40)[:, 0]) <= bound.drift
+        solution = np.linalg.solve(x.T @ x / n + 0.2 * np.eye(d), x.T @ y / n)
+        assert bound.minimiser is not None
+        assert np.linalg.norm(found - solution) <= bound.minimiser
+
+
+def test_a_number_of_examples_is_kept(data):
+    x, values, rate = data
+    net = in_context.LeastSquares(steps=2, learning_rate=rate).build(D, examples=10)
+    assert net(x[:10], values["real"][:10]).shape == (D,)
+    with pytest.raises(af.DomainError, match="built for 10 examples"):
+        net(x, values["real"])
 
 
 def test_fewer_examples_than_features_and_constant_features(data):
@@ -246,7 +268,7 @@ def test_separable_labels_keep_growing_as_in_the_exact_iteration():
     net = in_context.Logistic(steps=300, learning_rate=1.0).build(1)
     path = net.trajectory(x, y)[:, 0]
     assert np.all(np.diff(path) > 0)
-    assert np.abs(path[-1] - exact(net, x, y, 300)[0][0, 0]) <= 1e-8
+    assert np.abs(path[-1] - exact(net, x, y, 300)[0, 0]) <= 1e-8
 
 
 @pytest.mark.parametrize("name", ["least_squares", "lasso", "logistic", "poisson"])
@@ -255,5 +277,5 @@ def test_float32_runs_at_its_own_sharpness(data, name):
     algorithm, kind, factor = CASES[name]
     net = replace(algorithm, learning_rate=factor * rate, dtype="float32").build(D, data_bound=4.0)
     assert net.sharpness.aggregation > 1e-3
-    w, _ = exact(net, x, values[kind], 200)
+    w = exact(net, x, values[kind], 200)
     assert np.abs(net(x, values[kind]) - w[:, 0]).max() <= 1e-4

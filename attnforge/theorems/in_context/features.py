@@ -33,7 +33,7 @@ class Features:
     """The features of tokens for d inputs and K outputs, as slices.
 
     >>> Features(3, 1).y, Features(3, 1).width
-    (slice(6, 7, None), 16)
+    (slice(6, 7, None), 15)
     """
 
     inputs: int
