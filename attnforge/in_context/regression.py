@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from attnforge.errors import RefusalError, TargetError
@@ -10,11 +10,13 @@ from attnforge.in_context.fitted import InContextNetwork
 from attnforge.theorems.in_context.algorithm import Algorithm, Link
 from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.features import Features
+from attnforge.theorems.in_context.interpolation import Asked, Row, row_for
 from attnforge.theorems.in_context.sharpness import balanced
 
-Route = Literal["small_sharpness"]
+Route = Literal["small_sharpness", "interpolation"]
 
 REACH = 10.0  # residuals and forms w.x are taken to lie below, where no data_bound says otherwise
+ANCHORS = 64  # of the interpolation route, where none are asked for
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,11 @@ class Regression:
         steps: of gradient or proximal descent: blocks of the network.
         learning_rate: a number, or "auto": one over the largest curvature that ``data_bound`` allows.
         fit_intercept: whether a constant 1 is appended to every x; its weight comes last and is not penalised.
-        route: how residuals and sums are computed.
+        route: how residuals are computed: "small_sharpness", to rounding, or "interpolation", the paper's, on a row of
+            anchors. The latter needs ``data_bound``, and takes forms x.w and residuals to lie below it.
         dtype: in which the network runs.
+        anchors: p of the interpolation route, 64 where None.
+        sharpness: of the interpolation route: "tuned", the smallest bound, or "hard", the paper's selection.
     """
 
     steps: int = 200
@@ -34,6 +39,8 @@ class Regression:
     fit_intercept: bool = False
     route: Route = "small_sharpness"
     dtype: str = "float64"
+    anchors: int | None = None
+    sharpness: Asked = "tuned"
 
     link: ClassVar[Link] = "identity"
     curvature: ClassVar[float] = 1.0  # the largest second derivative of the loss
@@ -46,21 +53,36 @@ class Regression:
         Args:
             features: inputs d of an example.
             examples: not needed; given, calls with another number are refused.
-            data_bound: a bound of all |x_ij| and |y_i|, for the step size "auto" and the range of the sharpness.
+            data_bound: a bound of all |x_ij| and |y_i|, for the step size "auto" and the range of the sharpness. With
+                the interpolation route anchors cover so much: forms and residuals beyond it are cut, and certified so.
         """
-        if self.route != "small_sharpness":
-            raise RefusalError('`route` must be "small_sharpness"', repr(self.route), "Leave it out")
         if self.steps < 1 or features < 1:
             raise TargetError("`steps` and `features` are at least 1", f"{self.steps} and {features}")
         inputs = features + self.fit_intercept
         algorithm = self._algorithm(self._rate(inputs, data_bound))
         reach = self.spread or data_bound or REACH
         sharpness = balanced(self.dtype, reach, data_bound or REACH, max(data_bound or REACH, 1.0), self.extrapolated)
-        tokens = Features(inputs, self._outputs())
+        row = self._row(algorithm, data_bound)
+        sharpness = replace(sharpness, row=row)
+        tokens = row.features(inputs) if row else Features(inputs, self._outputs())
         layers = block(algorithm, tokens, sharpness)
         return InContextNetwork(
             algorithm, tokens, sharpness, layers, self.steps, self.dtype, self.fit_intercept, examples
         )
+
+    def _row(self, algorithm: Algorithm, data_bound: float | None) -> Row | None:
+        """The anchors of the interpolation route."""
+        if self.route == "interpolation":
+            if data_bound is None:
+                raise RefusalError('route="interpolation" needs `data_bound`', "none", "Pass data_bound=")
+            return row_for(
+                algorithm, data_bound, ANCHORS if self.anchors is None else self.anchors, self.sharpness, self.dtype
+            )
+        if self.route != "small_sharpness":
+            raise RefusalError('`route` must be "small_sharpness" or "interpolation"', repr(self.route), "Leave it out")
+        if self.anchors is not None:
+            raise RefusalError("Anchors are of the interpolation route", f"{self.anchors}", 'Use route="interpolation"')
+        return None
 
     def _rate(self, inputs: int, data_bound: float | None) -> float:
         if self.learning_rate != "auto":

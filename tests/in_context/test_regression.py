@@ -279,3 +279,107 @@ def test_float32_runs_at_its_own_sharpness(data, name):
     assert net.sharpness.aggregation > 1e-3
     w = exact(net, x, values[kind], 200)
     assert np.abs(net(x, values[kind]) - w[:, 0]).max() <= 1e-4
+
+
+INTERPOLATED = [name for name in CASES if name != "softmax"]
+BOUND = 6.0  # of the data's values, forms and residuals
+
+
+def by_anchors(name, anchors, asked="tuned", **settings):
+    return replace(CASES[name][0], route="interpolation", anchors=anchors, sharpness=asked, **settings)
+
+
+def left_by_anchors(data, name, anchors, asked):
+    x, values, rate = data
+    _, kind, factor = CASES[name]
+    net = by_anchors(name, anchors, asked, learning_rate=factor * rate).build(D, data_bound=BOUND)
+    return np.linalg.norm(net(x, values[kind]) - exact(net, x, values[kind], 200)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "most"),
+    [
+        ("least_squares", "hard", 0.1),
+        ("least_squares", "tuned", 1e-9),
+        ("ridge", "tuned", 1e-9),
+        ("lasso", "tuned", 1e-9),
+        ("elastic_net", "tuned", 1e-9),
+        ("huber", "hard", 0.01),
+        ("huber", "tuned", 1e-3),
+        ("logistic", "hard", 0.5),
+        ("logistic", "tuned", 0.1),
+        ("poisson", "hard", 0.1),
+        ("poisson", "tuned", 0.02),
+    ],
+)
+def test_two_hundred_interpolated_steps(data, name, asked, most):
+    assert left_by_anchors(data, name, 40, asked) <= most
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "order"),
+    [("least_squares", "hard", 0.6), ("huber", "tuned", 0.8), ("logistic", "tuned", 1.8)],
+)
+def test_more_anchors_are_better_over_two_hundred_steps(data, name, asked, order):
+    """Errors of single steps partly cancel, so orders are those of links up to some scatter."""
+    sizes = (20, 60, 180)
+    errors = [left_by_anchors(data, name, p, asked) for p in sizes]
+    assert -np.polyfit(np.log(sizes), np.log(errors), 1)[0] >= order
+
+
+@pytest.mark.parametrize("asked", ["hard", "tuned"])
+@pytest.mark.parametrize("name", INTERPOLATED)
+def test_interpolation_certificates_over_random_problems(name, asked):
+    """Measured <= certified, over sizes, anchors and dtypes; finite, and so able to fail."""
+    kind, slower = CASES[name][1], 0.05 if name == "poisson" else 1.0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n, d, p = int(rng.integers(5, 60)), int(rng.integers(1, 5)), int(rng.integers(20, 200))
+        x = np.clip(rng.normal(size=(n, d)), -2, 2)
+        y = {"real": rng.normal(size=n), "label": (x[:, 0] > 0).astype(float), "count": np.ones(n)}[kind]
+        rate = slower * float(rng.uniform(0.2, 0.5) / (np.linalg.eigvalsh(x.T @ x / n)[-1] + 0.2))
+        dtype = "float32" if seed % 3 == 2 else "float64"
+        net = by_anchors(name, p, asked, learning_rate=rate, steps=5, dtype=dtype).build(d, data_bound=BOUND)
+        bound = net.certify(x, y)
+        assert np.linalg.norm(net(x, y) - exact(net, x, y, 5)[:, 0]) <= bound.drift < np.inf
+
+
+def test_forms_beyond_the_range_are_certified_too(data):
+    """A data_bound far too small: residuals are clamped (there are no ghosts), and the certificate says so."""
+    x, values, rate = data
+    y = values["real"]
+    net = by_anchors("least_squares", 20, "hard", learning_rate=rate, steps=1).build(D, data_bound=0.5)
+    error = np.linalg.norm(net(x, y) - exact(net, x, y, 1)[:, 0])
+    assert 0.1 < error <= net.certify(x, y).drift
+
+
+@pytest.mark.parametrize("name", INTERPOLATED)
+def test_interpolating_networks_are_linear_maps_and_softmax_attention(name):
+    net = by_anchors(name, 12, learning_rate=0.1, steps=2).build(3, data_bound=BOUND)
+    check_architecture(net.network)
+    tokens = torch.randn(1, net.features.ahead + 8, net.features.width, dtype=torch.float64)
+    audit(AttentionNetwork(net.network, torch.float64), tokens)
+
+
+def test_interpolating_networks_serve_batches_intercepts_and_torch(data):
+    x, values, rate = data
+    y = values["real"]
+    net = by_anchors("ridge", 30, learning_rate=rate / 2, steps=20, fit_intercept=True).build(D, data_bound=BOUND)
+    both = net(np.stack([x[:100], x[100:200]]), np.stack([y[:100], y[100:200]]))
+    assert both.shape == (2, D + 1)
+    assert np.abs(both[1] - net(x[100:200], y[100:200])).max() <= 1e-12
+    assert np.array_equal(net(torch.tensor(x), torch.tensor(y)).numpy(), net(x, y))
+
+
+def test_routes_are_refused_with_reasons():
+    build = {"data_bound": 1.0}
+    for algorithm, settings, match in (
+        (in_context.LeastSquares(route="interpolation", learning_rate=0.1), {}, "needs `data_bound`"),
+        (in_context.SoftmaxRegression(route="interpolation"), build, "functions of one number"),
+        (in_context.LeastSquares(route="interpolation", anchors=2), build, "at least 3"),
+        (in_context.LeastSquares(route="interpolation", sharpness="soft"), build, "tuned"),
+        (in_context.LeastSquares(anchors=20), build, "interpolation"),
+        (in_context.LeastSquares(route="straight"), build, "small_sharpness"),
+    ):
+        with pytest.raises(af.RefusalError, match=match):
+            algorithm.build(2, **settings)

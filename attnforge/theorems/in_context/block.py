@@ -14,6 +14,7 @@ import numpy.typing as npt
 from attnforge.network import Attention, Head, Layer, Linear, Rows, Term
 from attnforge.theorems.in_context.algorithm import Algorithm
 from attnforge.theorems.in_context.features import Features
+from attnforge.theorems.in_context.interpolation import Row, interpolated_links, scaled_states
 from attnforge.theorems.in_context.sharpness import Sharpness
 from attnforge.theorems.in_context.small_sharpness import (
     aggregation,
@@ -38,7 +39,9 @@ def block(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> tup
 
 
 def _residual_layers(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> list[Layer]:
-    """What writes residual + y into the workspace; least squares needs none."""
+    """What writes residual + y into the workspace; least squares needs none, unless it is interpolated."""
+    if sharpness.row:
+        return _interpolated(features, sharpness.row)
     if algorithm.link == "identity":
         return []
     heads: dict[str, tuple[Head, ...]] = {
@@ -47,15 +50,26 @@ def _residual_layers(algorithm: Algorithm, features: Features, sharpness: Sharpn
         "softmax": (softmax_link(features, 1.0), softmax_link(features, -1.0)),
         "exponential": (exponential_link(features, 1.0), exponential_link(features, -1.0)),
     }
-    layers: list[Layer] = [_cleared(features), Attention(heads[algorithm.link], residual=True)]
+    layers: list[Layer] = [_cleared(features, "residual"), Attention(heads[algorithm.link], residual=True)]
     if algorithm.link == "clamp":
         layers.append(_clamped(algorithm.delta, features, sharpness.gate))
     return layers
 
 
+def _interpolated(features: Features, row: Row) -> list[Layer]:
+    """Anchors take up the state, examples read them; y is added where it was inside the link."""
+    links = interpolated_links(features, row)
+    if row.link in ("identity", "clamp"):
+        add = _own(features, features.matrix(("y", 1.0)), features.writing("residual", 1.0))
+        links = (*links, replace(add, query_rows=Rows()))
+    copies = Attention((scaled_states(features),), residual=True)
+    return [_cleared(features, "residual", "scaled"), copies, Attention(links, residual=True)]
+
+
 def _update(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> Layer:
     """The gradient step: aggregation, and the quadratic penalty as a head whose only key is its token."""
-    make = partial(direct_gradient if algorithm.link == "identity" else aggregation, features)
+    direct = algorithm.link == "identity" and not sharpness.row
+    make = partial(direct_gradient if direct else aggregation, features)
     beta, factor = sharpness.aggregation, -algorithm.learning_rate
     heads = richardson(make, beta, factor) if sharpness.extrapolated else (make(beta, factor / beta),)
     if algorithm.l2:
@@ -110,7 +124,8 @@ def _penalised(algorithm: Algorithm, features: Features) -> Array:
     return found
 
 
-def _cleared(features: Features) -> Layer:
+def _cleared(features: Features, *names: str) -> Layer:
     keep = np.eye(features.width)
-    keep[features.residual, features.residual] = 0.0
+    for name in names:
+        keep[getattr(features, name), getattr(features, name)] = 0.0
     return Linear((Term(keep),))

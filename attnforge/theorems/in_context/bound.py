@@ -1,8 +1,8 @@
 r"""How far T stacked blocks are from T exact steps, and from the minimiser, on given data.
 
 A block returns the exact step up to $\delta$: what aggregation and link leave
-(:mod:`attnforge.lemmas.small_sharpness`), what gates leave, and rounding. A step map that is Lipschitz with constant q
-carries an earlier distance D to at most $q D + \delta$, so
+(:mod:`attnforge.lemmas.small_sharpness`, or :mod:`.interpolation`), what gates leave, and rounding. A step map that is
+Lipschitz with constant q carries an earlier distance D to at most $q D + \delta$, so
 $$ D_T \le \delta\,\frac{1 - q^T}{1 - q} \ \ (q < 1), \qquad D_T \le T\delta \ \ (q = 1) . $$
 For a convex loss with curvature between m and L (of $X^TX/n$ times that of the loss, plus the quadratic penalty)
 gradient steps have $q = \max(|1 - \eta m|, |1 - \eta L|) \le 1$ if $\eta \le 2/L$, and proximal maps do not expand:
@@ -26,6 +26,7 @@ from attnforge.errors import RefusalError
 from attnforge.lemmas.kink import kink
 from attnforge.lemmas.small_sharpness import aggregation_error, extrapolated_error, pair_error
 from attnforge.theorems.in_context.algorithm import Algorithm
+from attnforge.theorems.in_context.interpolation import Row, row_error
 from attnforge.theorems.in_context.sharpness import Sharpness
 from attnforge.theorems.in_context.small_sharpness import SINK
 
@@ -107,9 +108,7 @@ class _Data:
         truncation = rate * outputs * self.mean * reach * left(sharp.aggregation * reach)
         heads = 1.5 if sharp.extrapolated else 1.0
         unit, forms = self.machine.accumulation, self._forms(weights, apart)
-        scores = sharp.aggregation * (
-            reach if self.algorithm.link != "identity" else forms + float(np.abs(self.y).max())
-        )
+        scores = sharp.aggregation * self._keys(reach, forms)
         lost = (
             gamma(2 * len(self.x) + 8, unit)
             + 2 * EXPONENTIAL * unit
@@ -126,6 +125,13 @@ class _Data:
             )
         return found
 
+    def _keys(self, reach: float, forms: float) -> float:
+        """The size of what a key of the aggregation is computed from."""
+        largest = float(np.abs(self.y).max())
+        if self.sharpness.row:
+            return reach + 2 * largest  # y is added, and taken away
+        return reach if self.algorithm.link != "identity" else forms + largest
+
     def _forms(self, weights: Array, apart: float) -> float:
         """The largest |w.x| of the network's iterate."""
         return float(np.abs(self.x @ weights).max()) + apart * self.longest
@@ -137,6 +143,8 @@ class _Data:
 
     def _link_error(self, weights: Array, apart: float) -> float:
         """The error of a token's residual."""
+        if self.sharpness.row:
+            return self._row_error(self.sharpness.row, weights, apart)
         unit, forms = self.machine.accumulation, self._forms(weights, apart)
         scores = gamma(self.x.shape[1] + 8, self.machine.roundoff) * forms
         match self.algorithm.link:
@@ -154,3 +162,24 @@ class _Data:
             case "exponential":
                 return math.exp(min(forms, 700.0)) * (math.exp(forms - SINK) + 2 * scores + 2 * EXPONENTIAL * unit)
         return 2 * scores + 2 * EXPONENTIAL * unit
+
+    def _row_error(self, row: Row, weights: Array, apart: float) -> float:
+        r"""The error of a residual that is interpolated: by formula, and by the rounding of scores and of the mean.
+
+        Scores are $\beta(2 L_k(w \cdot x - y) - L_k^2)$; copies $L_k w$ are off by the roundings of two exponentials.
+        """
+        unit, roundoff, largest = self.machine.accumulation, self.machine.roundoff, float(row.levels[-1])
+        y = self.y if row.link in ("identity", "clamp") else np.zeros((1, 1))
+        form = float(np.abs(self.x @ weights - y).max()) + apart * self.longest
+        products, values = self.longest * (float(np.linalg.norm(weights)) + apart), float(np.abs(y).max())
+        size = 2 * largest * (products + values) + largest**2
+        copies = 4 * largest * products * ((2 * EXPONENTIAL + 8) * unit + 4 * roundoff)
+        disturbance = row.beta * (copies + gamma(self.x.shape[1] + 14, roundoff) * size)
+        answers = float(np.abs(row.answers).max())
+        lost = answers * (gamma(row.count + 8, unit) + 2 * EXPONENTIAL * unit + 4 * roundoff) + 2 * roundoff * values
+        return row_error(row, form, _coarse(disturbance)) + lost
+
+
+def _coarse(number: float) -> float:
+    """The next power of the fourth root of two: steps that hardly differ share one proof."""
+    return number if not 0 < number < math.inf else 2.0 ** (math.ceil(4 * math.log2(number)) / 4) * SLACK

@@ -13,6 +13,10 @@ $(x_i, y_i)$ and mirrored, $(-x_i, -y_i)$: sums over both of them see odd functi
 | ``unit`` | e_k (or -1) | 0 | 0 |
 | ``residual`` | 0 | workspace | workspace |
 | ``first``, ``mirrored``, ``state`` | 0, 0, 1 | 1, 0, 0 | 0, 1, 0 |
+
+With ``levels`` $L_k$ and ``answers`` $r(L_k)$ (:mod:`.interpolation`) anchor tokens follow the state tokens. Like them
+they are no examples, so ``state`` is 1, and they alone hold ``scaled`` (workspace for $L_k w$), ``tilt`` $t_k$ with
+$\tanh t_k = L_k / (2 L_{\max})$, ``level`` $L_k$, ``square`` $L_k^2$ and ``answer`` $r(L_k)$.
 """
 
 from __future__ import annotations
@@ -25,12 +29,11 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Entry = tuple["slice | int", "slice | int", float]
 
 
 @dataclass(frozen=True)
 class Features:
-    """The features of tokens for d inputs and K outputs, as slices.
+    """The features of tokens for d inputs and K outputs, as slices; with ``levels``, of anchor tokens too.
 
     >>> Features(3, 1).y, Features(3, 1).width
     (slice(6, 7, None), 15)
@@ -38,11 +41,15 @@ class Features:
 
     inputs: int
     outputs: int
+    levels: tuple[float, ...] = ()
+    answers: tuple[float, ...] = ()
 
     @cached_property
     def _slices(self) -> dict[str, slice]:
         d, k = self.inputs, self.outputs
         sizes = {"x": d, "plain": d, "y": k, "w": d, "unit": k, "residual": k, "first": 1, "mirrored": 1, "state": 1}
+        if self.levels:
+            sizes |= {"scaled": d, "tilt": 1, "level": 1, "square": 1, "answer": 1}
         ends = np.cumsum(list(sizes.values())).tolist()
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
@@ -54,12 +61,29 @@ class Features:
     @property
     def width(self) -> int:
         """Features of a token."""
-        return int(self._slices["state"].stop)
+        return max(int(each.stop) for each in self._slices.values())
 
     @property
     def states(self) -> int:
         """State tokens."""
         return 2 if self.outputs == 1 else self.outputs
+
+    @property
+    def ahead(self) -> int:
+        """Tokens before the examples: state tokens and anchors."""
+        return self.states + len(self.levels)
+
+    def constants(self) -> Array:
+        """What the tokens before the examples hold in every prompt, (ahead, width)."""
+        found = np.zeros((self.ahead, self.width))
+        found[:, self.state] = 1.0
+        signs = np.eye(self.outputs) if self.outputs > 1 else np.array([[1.0], [-1.0]])
+        found[: self.states, self.unit] = signs
+        if self.levels:
+            levels = np.array(self.levels)
+            columns = (np.arctanh(levels / (2 * levels.max())), levels, levels**2, np.array(self.answers))
+            found[self.states :, self.tilt.start : self.answer.stop] = np.stack(columns, axis=1)
+        return found
 
     def matrix(self, *columns: tuple[str, float], into: int | None = None) -> Array:
         """The (width, columns) matrix that reads named features, each times a number, side by side.
@@ -83,23 +107,18 @@ class Features:
 
 
 def prompt(features: Features, x: Any, y: Any, start: Any = None) -> Any:
-    """Tokens (..., states + 2 n, width) of examples x (..., n, d) and y (..., n, K): NumPy in, NumPy out; torch alike.
+    """Tokens (..., ahead + 2 n, width) of examples x (..., n, d) and y (..., n, K): NumPy in, NumPy out; torch alike.
 
     ``start`` (..., d, K) are the first weights, zero where None.
     """
-    batch, n = x.shape[:-2], x.shape[-2]
-    tokens = _zeros(x, (*batch, features.states + 2 * n, features.width))
-    states, first, mirrored = (
-        tokens[..., : features.states, :],
-        tokens[..., features.states : features.states + n, :],
-        tokens[..., features.states + n :, :],
-    )
-    for i in range(features.states):
-        sign, k = (1.0, i) if features.outputs > 1 else (1.0 - 2.0 * i, 0)
-        states[..., i, features.unit.start + k] = sign
-        states[..., i, features.state] = 1.0
-        if start is not None:
-            states[..., i, features.w] = sign * start[..., :, k]
+    batch, n, ahead = x.shape[:-2], x.shape[-2], features.ahead
+    tokens = _zeros(x, (*batch, ahead + 2 * n, features.width))
+    tokens[..., :ahead, :] = _like(x, features.constants())
+    first, mirrored = tokens[..., ahead : ahead + n, :], tokens[..., ahead + n :, :]
+    if start is not None:
+        for i in range(features.states):
+            sign, k = (1.0, i) if features.outputs > 1 else (1.0 - 2.0 * i, 0)
+            tokens[..., i, features.w] = sign * start[..., :, k]
     for rows, sign, flag in ((first, 1.0, features.first), (mirrored, -1.0, features.mirrored)):
         rows[..., features.x], rows[..., features.plain], rows[..., features.y] = sign * x, x, sign * y
         rows[..., flag] = 1.0
@@ -114,3 +133,7 @@ def weights_of(features: Features, tokens: Any) -> Any:
 
 def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
     return np.zeros(shape, dtype=like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)
+
+
+def _like(like: Any, constants: Array) -> Any:
+    return constants.astype(like.dtype) if isinstance(like, np.ndarray) else like.new_tensor(constants)

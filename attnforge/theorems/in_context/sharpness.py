@@ -13,18 +13,23 @@ from dataclasses import dataclass
 
 from attnforge.balls import machine
 from attnforge.lemmas.small_sharpness import STRETCH
+from attnforge.theorems.in_context.interpolation import Row
 
 ROUNDINGS = 8.0  # of a typical sum: rounding errors of n terms largely cancel
 
 
 @dataclass(frozen=True)
 class Sharpness:
-    """Of the aggregation, of the identity link, and of gates; ``extrapolated``: two heads aggregate (Richardson)."""
+    """Of the aggregation, of the identity link, and of gates; ``extrapolated``: two heads aggregate (Richardson).
+
+    ``row`` are the anchors that links are interpolated on, where they are.
+    """
 
     aggregation: float
     residual: float
     gate: float
     extrapolated: bool
+    row: Row | None = None
 
 
 def balanced(dtype: str, reach: float, link_reach: float, largest: float, extrapolated: bool) -> Sharpness:

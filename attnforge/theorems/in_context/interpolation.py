@@ -1,0 +1,257 @@
+r"""The interpolation route (after Hu et al. 2025, section 4): a token's residual is read off a row of anchors.
+
+An example with query $\beta(2x_i, -2y_i, -1)$ meets keys $(L_k w, L_k, L_k^2)$: scores $\beta(2 s L_k - L_k^2)$,
+$s = w \cdot x_i - y_i$, differ from $-\beta(s - L_k)^2$ by a constant, so values $r(L_k)$ are averaged around s. For
+logistic and Poisson regression y stays outside the link and $s = w \cdot x_i$.
+
+**Keys that hold the state.** p anchor tokens follow the state tokens. At every step they receive $L_k w$: their query
+$t_k$ meets the state tokens w and -w with scores $\pm t_k$, so the head returns $\tanh(t_k)\,w$, and
+$\tanh t_k = L_k / (2 L_{\max})$: exact, whatever w is.
+
+**The sum** over examples is the aggregation of :mod:`.small_sharpness`. In the paper values are $r(L_k)\,x_{i'}$ with
+keys for every pair (k, i'), a score $M e_i \cdot e_{i'}$ singles out i' = i, and the output is averaged: p n keys a
+token for the same numbers.
+
+**Error.** Let A and B bound $|r'|$ and $|r''|$, c be $\beta h^2$ for anchors h apart, and $\mu(c) \to \frac14$ the
+largest mean square of $(s - L_k)/h$. By Taylor's theorem at s
+$$ |\mathrm{out} - r(s)| \le A\,h\,E(c) + \tfrac12 B\,h^2 \mu(c) . $$
+E is the row's error on the identity. *Hard*: E = 0.43, order 1/p. *Tuned*, Huber: the row is $[-\delta, \delta]$, the
+truncated linear function of the paper's one-head theorem, E = 0.063. *Tuned*, smooth links: c below 3 and g ghost
+anchors beyond each end make E the saturation $(2\pi/c)e^{-\pi^2/c}$, so that least squares (B = 0) gains digits in
+proportion to p and the others have order $1/p^2$ up to a logarithm. Beyond its range the output, which increases with
+s, stays between the output at the end and the last anchor's value: r varies no more than that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+from scipy import special
+
+from attnforge.anchors import hard, tuned
+from attnforge.balls import ball, precision, supremum
+from attnforge.errors import RefusalError
+from attnforge.lemmas.leakage import interpolation
+from attnforge.lemmas.saturation import saturation, truncation
+from attnforge.lemmas.softmax import ratio_excess
+from attnforge.network import Head, Rows
+from attnforge.theorems.in_context.algorithm import Algorithm, Link
+from attnforge.theorems.in_context.features import Features
+from attnforge.theorems.in_context.small_sharpness import SILENCE, state_rows
+from attnforge.theorems.truncated_linear import score_disturbance
+
+Array = npt.NDArray[np.float64]
+Asked = Literal["tuned", "hard"]
+
+SHARPNESSES = tuple(0.25 * 12 ** (i / 15) for i in range(16))  # 0.25 to 3: softer needs more ghosts than it gains
+MOST_GHOSTS = 14
+LARGEST_EXPONENT = 700.0  # its exponential is still finite
+LOGISTIC_BEND = 1 / (6 * math.sqrt(3))  # the largest second derivative of the logistic function
+
+
+@dataclass(frozen=True)
+class Row:
+    """Anchors h apart and symmetric about zero, ``ghosts`` of them beyond each end of the range [-reach, reach].
+
+    ``sharpness`` is c, the beta of the scores times h^2.
+    """
+
+    link: Link
+    reach: float
+    count: int
+    ghosts: int
+    sharpness: float
+
+    @property
+    def spacing(self) -> float:
+        """The distance h of neighbours."""
+        return 2 * self.reach / (self.count - 1 - 2 * self.ghosts)
+
+    @property
+    def beta(self) -> float:
+        """The sharpness in units of scores."""
+        return self.sharpness / self.spacing**2
+
+    @property
+    def levels(self) -> Array:
+        """The anchors L_k."""
+        return np.asarray(self.spacing * (np.arange(self.count, dtype=np.float64) - (self.count - 1) / 2))
+
+    @property
+    def answers(self) -> Array:
+        """The values r(L_k): for logistic regression less one half, for Poisson regression without its y."""
+        return _answer(self.link, self.levels)
+
+    def features(self, inputs: int) -> Features:
+        """Tokens among which these anchors are."""
+        return Features(inputs, 1, tuple(self.levels.tolist()), tuple(self.answers.tolist()))
+
+
+def row_for(algorithm: Algorithm, reach: float, anchors: int, asked: Asked, dtype: str) -> Row:
+    """The row of so many anchors for forms up to ``reach``; tuned, the one of smallest bound.
+
+    >>> row_for(Algorithm("identity", 0.1), 1.0, 11, "hard", "float64").spacing
+    0.2
+    """
+    link = algorithm.link
+    if link == "softmax":
+        got = "softmax regression: its link has one input an output"
+        raise RefusalError("Interpolation is of functions of one number", got, 'Use route="small_sharpness"')
+    if not (math.isfinite(reach) and reach > 0):
+        raise RefusalError("`data_bound` must be positive and finite", repr(reach), "Bound |x|, |y| and |x.w|")
+    if anchors < 3:
+        raise RefusalError("`anchors` must be at least 3", str(anchors), "Ask for more anchors")
+    if asked not in ("tuned", "hard"):
+        raise RefusalError('`sharpness` must be "tuned" or "hard"', repr(asked), 'Use "tuned"')
+    if link == "clamp":
+        c = tuned(score_disturbance(anchors, dtype)) if asked == "tuned" else hard(dtype)
+        return Row(link, algorithm.delta, anchors, 0, c)
+    if asked == "hard":
+        return Row(link, reach, anchors, 0, hard(dtype))
+    rows = [Row(link, reach, anchors, 0, tuned(score_disturbance(anchors, dtype)))]
+    for ghosts in range(1, min(MOST_GHOSTS, (anchors - 2) // 2) + 1):
+        rows += [Row(link, reach, anchors, ghosts, c) for c in SHARPNESSES]
+    disturbance = score_disturbance(anchors, dtype)
+    return min(rows, key=lambda row: _estimate(row, disturbance * row.sharpness))
+
+
+def row_error(row: Row, form: float, disturbance: float) -> float:
+    """Bounds |out - r(s)| for all |s| up to ``form`` where scores are off by at most ``disturbance``.
+
+    Never more than r varies over form and anchors: a softmax does not leave the range of its values.
+    """
+    if row.link == "clamp":
+        return row.spacing * min(interpolation(row.sharpness, disturbance), row.count - 1.0)
+    widest = max(form, float(row.levels[-1]))
+    varies = float(np.diff(_answer(row.link, np.array([-widest, widest])))[0])
+    excess, width = ratio_excess(disturbance), math.sqrt(_mean_square(row, 0.0))
+    if not excess + width < math.inf:
+        return varies
+    found = _inside(row, min(form, row.reach), disturbance, excess)
+    if form > row.reach:
+        steep, _ = _derivatives(row.link, widest)
+        beyond = float(np.diff(_answer(row.link, np.array([row.reach, widest])))[0])
+        found += beyond + steep * excess * row.spacing * (row.ghosts + width)
+    return min(found, varies)
+
+
+def _inside(row: Row, form: float, disturbance: float, excess: float) -> float:
+    """The same for forms within the range; ratios of weights are off by at most ``excess``."""
+    h, (slope, bend) = row.spacing, _derivatives(row.link, form)
+    reproduced = _reproduced(row) + excess * math.sqrt(_mean_square(row, 0.0))
+    straight = slope * h * min(interpolation(row.sharpness, disturbance), reproduced)
+    if not bend:
+        return straight
+    growth = h if row.link == "exponential" else 0.0  # r'' between s and L_k is at most r''(s) exp(|s - L_k|)
+    return straight + bend / 2 * h * h * (1 + excess) * _mean_square(row, growth)
+
+
+@lru_cache(maxsize=1024)
+def mean_square(c: float, growth: float = 0.0) -> float:
+    r"""The largest mean of $u^2 e^{g u}$, $u = |z - k|$, over weights $\propto e^{-c(z-k)^2}$ on all integers k.
+
+    Of a row that ends, too, if the anchors left out are all so far that $u^2$ exceeds this: leaving out what lies above
+    a mean lowers it.
+
+    >>> round(mean_square(1.0), 1), round(mean_square(40.0), 2)
+    (0.5, 0.25)
+    """
+    last = math.ceil(growth / c + math.sqrt(45.0 / c)) + 2
+    with precision():
+        sharp, grow = ball(c), ball(growth)
+        # an anchor i > last steps beyond the bracketing pair weighs at most exp(-c i^2) of it and is within i + 1
+        ratio = 4 * (grow - sharp * (2 * last + 1)).exp()
+        if not ratio < arb(1):
+            return math.inf
+        rest = 2 * (last + 1) ** 2 * (grow * (last + 1) - sharp * last**2).exp() / (1 - ratio)
+
+        def mean(theta: arb) -> arb:
+            total, mass = arb(0), arb(0)
+            for k in range(-last, last + 2):
+                distance, weight = k - theta if k > 0 else theta - k, -sharp * (k * k - 2 * k * theta)
+                total, mass = total + distance**2 * (grow * distance + weight).exp(), mass + weight.exp()
+            return total / mass + rest
+
+        return supremum(mean, 0.0, 1.0)
+
+
+def _mean_square(row: Row, growth: float) -> float:
+    found = mean_square(row.sharpness, growth)
+    return found if found <= (1 + row.ghosts) ** 2 else math.inf
+
+
+def _reproduced(row: Row) -> float:
+    """The error on the identity, in steps, of a row with ghosts."""
+    return saturation(row.sharpness, 1) + truncation(row.sharpness, float(row.ghosts), 1, row.count)
+
+
+def _estimate(row: Row, disturbance: float) -> float:
+    """The bound at the end of the range, its mean square from the integral: for choosing, not for proving."""
+    slope, bend = _derivatives(row.link, row.reach)
+    mean = _reproduced(row) if row.ghosts else interpolation(row.sharpness, disturbance)
+    variance = 0.5 / row.sharpness
+    return row.spacing * (slope * (mean + 2 * disturbance * math.sqrt(variance)) + bend / 2 * row.spacing * variance)
+
+
+def _answer(link: Link, form: Array) -> Array:
+    match link:
+        case "logistic":
+            return np.asarray(special.expit(form) - 0.5)
+        case "exponential":
+            return np.exp(np.minimum(form, LARGEST_EXPONENT))
+    return form
+
+
+def _derivatives(link: Link, form: float) -> tuple[float, float]:
+    """Bounds of the first and second derivative up to ``form``."""
+    if link == "exponential":
+        return (math.exp(min(form, LARGEST_EXPONENT)),) * 2
+    return (0.25, LOGISTIC_BEND) if link == "logistic" else (1.0, 0.0)
+
+
+def scaled_states(features: Features) -> Head:
+    """Writes L_k w into anchor token k: tanh(t_k) w from the two state tokens, times 2 L_max."""
+    largest = max(features.levels)
+    query, key, value = features.matrix(("tilt", 1.0)), features.matrix(("unit", 1.0)), features.matrix(("w", 1.0))
+    return Head(query, features.writing("scaled", 2 * largest), _anchors(features), key, value, state_rows(features))
+
+
+def interpolated_links(features: Features, row: Row) -> tuple[Head, ...]:
+    """Writes the row's answer at every example, and its negative at the mirror image."""
+    if row.link == "exponential":
+        return _one_sided(features, row.beta, 1.0), _one_sided(features, row.beta, -1.0)
+    query, key = _query(features, row.beta, "x", -2 * row.beta if row.link != "logistic" else 0.0), _key(features)
+    output = features.writing("residual", 1.0)
+    return (Head(query, output, Rows(), key, features.matrix(("answer", 1.0)), _anchors(features)),)
+
+
+def _one_sided(features: Features, beta: float, sign: float) -> Head:
+    """Answers that are not odd: sign 1 serves the examples, -1 the mirror images; a constant key silences the rest."""
+    on, off = ("first", "mirrored") if sign > 0 else ("mirrored", "first")
+    silence = SILENCE * max(1.0, beta * max(features.levels) ** 2)
+    last = features.matrix((on, -silence), (off, silence), into=1)
+    query = np.concatenate([_query(features, beta, "plain", 0.0), last], axis=1)
+    key = np.concatenate([_key(features), np.zeros((features.width, 1))], axis=1)
+    keys = np.zeros((1, key.shape[1]))
+    keys[0, -1] = 1.0
+    value, output = features.matrix(("answer", 1.0)), features.writing("residual", sign)
+    return Head(query, output, Rows(), key, value, _anchors(features), keys, np.zeros((1, 1)))
+
+
+def _query(features: Features, beta: float, inputs: str, of_y: float) -> Array:
+    one = features.matrix(("first", -beta), ("mirrored", -beta), into=1)
+    return np.concatenate([features.matrix((inputs, 2 * beta), ("y", of_y)), one], axis=1)
+
+
+def _key(features: Features) -> Array:
+    return features.matrix(("scaled", 1.0), ("level", 1.0), ("square", 1.0))
+
+
+def _anchors(features: Features) -> Rows:
+    return Rows.some(range(features.states, features.ahead))
