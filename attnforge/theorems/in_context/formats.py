@@ -88,13 +88,13 @@ def from_concatenated(features: Features, examples: int) -> tuple[Layer, ...]:
     [(8, 3), (8, 3)]
     """
     _check_bytes(features, examples, passes=1)
-    d, k, states = features.inputs, features.outputs, features.states
+    d, k, ahead = features.inputs, features.outputs, features.ahead
     x, y = np.eye(d + k)[:, :d], np.eye(d + k)[:, d:]
     terms = []
-    for start, sign in ((states, 1.0), (states + examples, -1.0)):
+    for start, sign in ((ahead, 1.0), (ahead + examples, -1.0)):
         copy = np.zeros((d + k, features.width))
         copy[:, features.x], copy[:, features.plain], copy[:, features.y] = sign * x, x, sign * y
-        terms.append(Term(copy, _placed(states + 2 * examples, examples, start)))
+        terms.append(Term(copy, _placed(ahead + 2 * examples, examples, start)))
     return (Linear(tuple(terms), _without_data(features, examples)),)
 
 
@@ -154,7 +154,7 @@ def _labels(ys: Any) -> Any:
 def _check_bytes(features: Features, examples: int, passes: int) -> None:
     if examples < 1:
         raise TargetError("`examples` must be at least 1", str(examples), "Give the number of examples")
-    needed = passes * 16 * examples * (features.states + 2 * examples)
+    needed = passes * 16 * examples * (features.ahead + 2 * examples)
     if needed > MOST_BYTES:
         got = f"{examples:,} examples, {needed:,} bytes"
         remedy = "Make the prompt with features.prompt, whose memory is linear in the number of examples"

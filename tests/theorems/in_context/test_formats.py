@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as npst
 from attnforge.errors import RefusalError, TargetError
 from attnforge.in_context import LeastSquares
 from attnforge.network import Linear, Network, Term, check_architecture, digest
+from attnforge.network.apply import apply_layer
 from attnforge.runtime import AttentionNetwork, audit
 from attnforge.theorems.in_context.features import Features, prompt, weights_of
 from attnforge.theorems.in_context.formats import (
@@ -168,3 +169,12 @@ def test_what_does_not_fit_is_refused():
         split_interleaved(np.zeros((4, 3)), 2)
     with pytest.raises(TargetError, match=r"`examples` must be at least 1. Got 0"):
         from_interleaved(Features(2, 1), 0)
+
+
+def test_anchor_tokens_of_the_interpolation_route_are_kept():
+    features = Features(2, 1, levels=(-1.0, 0.0, 1.0), answers=(-1.0, 0.0, 1.0))
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4, 2)), rng.normal(size=4)
+    (layer,) = from_concatenated(features, examples=4)
+    tokens = apply_layer(layer, concatenated(x[None], y[None])[0])
+    assert np.array_equal(tokens, prompt(features, x, y[:, None]))
