@@ -152,7 +152,7 @@ class _Data:
                 return 0.0
             case "clamp":
                 reach, beta = forms + float(np.abs(self.y).max()), self.sharpness.residual
-                lost = 2 * EXPONENTIAL * unit / beta + 2 * gamma(self.x.shape[1] + 8, self.machine.roundoff) * reach
+                lost = 4 * EXPONENTIAL * unit / beta + 2 * gamma(self.x.shape[1] + 8, self.machine.roundoff) * reach
                 return (
                     pair_error(beta, reach)
                     + lost

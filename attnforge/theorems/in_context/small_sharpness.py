@@ -7,10 +7,10 @@ $$ \mathrm{out} = \frac{\sum_i \sinh(\beta\rho_i)\,x_i}{\sum_i \cosh(\beta\rho_i
 With $\rho_i = w \cdot x_i - y_i$, read off directly by the query $\beta(w, -1)$, that is the least-squares gradient:
 one head. Two heads, at $\beta$ and $2\beta$, cancel the next order (Richardson).
 
-**Links.** A token's own residual comes from the state tokens as keys. *Identity*: keys $\pm(w, -1)$ with values
-$\pm1$ give $\tanh(\beta s) = \beta s + O(\beta^3)$. *Logistic*: keys w and 0 with values $\pm\frac12$ give
-$\sigma(w \cdot x) - \frac12$, exactly, and odd in x. *Softmax*: the K state tokens with values $e_k$, exactly.
-*Exponential*: key w with value 1 beside a sink of score S with value 0 gives
+**Links.** A token's own residual comes from the state tokens as keys. *Identity*: keys $(w, -1)$ and 0 with values
+$\pm\frac12$ give $\frac12\tanh(\beta s) = \frac12\beta s + O(\beta^3)$ at the query $2\beta$. *Logistic*: keys w
+and 0 with values $\pm\frac12$ give $\sigma(w \cdot x) - \frac12$, exactly, and odd in x. *Softmax*: the K state
+tokens with values $e_k$, exactly. *Exponential*: key w with value 1 beside a sink of score S with value 0 gives
 $e^{w \cdot x - S}(1 - O(e^{w \cdot x - S}))$. The last two are not odd: one head serves the examples, another the
 mirror images, with the opposite sign; a key that outbids all others silences each on the other's tokens.
 """
@@ -66,10 +66,14 @@ def richardson(make: Callable[[float, float], Head], beta: float, factor: float)
 
 
 def identity_link(features: Features, beta: float) -> Head:
-    """Writes tanh(beta (w.x - y)) / beta, odd in the example."""
-    query, key = features.matrix(("x", beta), ("y", -beta)), features.matrix(("w", 1.0), ("unit", 1.0))
-    value = features.matrix(("unit", 1.0))
-    return Head(query, features.writing("residual", 1.0 / beta), Rows(), key, value, state_rows(features))
+    """Writes tanh(beta (w.x - y)) / beta, odd in the example: a logistic link of small sharpness.
+
+    It reads w alone, not its mirror image: what rounding makes of their sum would never be corrected.
+    """
+    query = features.matrix(("x", 2.0 * beta), ("y", -2.0 * beta))
+    key, value = features.matrix(("w", 1.0), ("unit", 1.0)), features.matrix(("unit", 0.5))
+    zero, half = np.zeros((1, features.inputs + features.outputs)), np.array([[-0.5]])
+    return Head(query, features.writing("residual", 2.0 / beta), Rows(), key, value, Rows.some([0]), zero, half)
 
 
 def logistic_link(features: Features) -> Head:
