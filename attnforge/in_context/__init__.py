@@ -14,6 +14,7 @@ from attnforge.in_context.regression import (
     Ridge,
     SoftmaxRegression,
 )
+from attnforge.theorems.in_context.formats import concatenated, interleaved, split_concatenated, split_interleaved
 
 __all__ = [
     "ElasticNet",
@@ -32,6 +33,10 @@ __all__ = [
     "Ridge",
     "SoftmaxRegression",
     "attention_prompt",
+    "concatenated",
     "function_prompt",
+    "interleaved",
     "load_prompt",
+    "split_concatenated",
+    "split_interleaved",
 ]

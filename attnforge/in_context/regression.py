@@ -11,7 +11,7 @@ from attnforge.theorems.in_context.algorithm import Algorithm, Link
 from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.features import Features
 from attnforge.theorems.in_context.interpolation import Asked, Row, row_for
-from attnforge.theorems.in_context.sharpness import balanced
+from attnforge.theorems.in_context.sharpness import TYPICAL, balanced
 
 Route = Literal["small_sharpness", "interpolation"]
 
@@ -32,6 +32,7 @@ class Regression:
         dtype: in which the network runs.
         anchors: p of the interpolation route, 64 where None.
         sharpness: of the interpolation route: "tuned", the smallest bound, or "hard", the paper's selection.
+        momentum: refused unless zero: a step with momentum may expand distances, so its drift has no certificate.
     """
 
     steps: int = 200
@@ -41,6 +42,7 @@ class Regression:
     dtype: str = "float64"
     anchors: int | None = None
     sharpness: Asked = "tuned"
+    momentum: float = 0.0
 
     link: ClassVar[Link] = "identity"
     curvature: ClassVar[float] = 1.0  # the largest second derivative of the loss
@@ -56,12 +58,15 @@ class Regression:
             data_bound: a bound of all |x_ij| and |y_i|, for the step size "auto" and the range of the sharpness. With
                 the interpolation route anchors cover so much: forms and residuals beyond it are cut, and certified so.
         """
+        if self.momentum:
+            got = f"{self.momentum!r}: steps with momentum may expand distances, and their drift is not certified"
+            raise RefusalError("`momentum` must be 0", got, "Use more steps")
         if self.steps < 1 or features < 1:
             raise TargetError("`steps` and `features` are at least 1", f"{self.steps} and {features}")
         inputs = features + self.fit_intercept
         algorithm = self._algorithm(self._rate(inputs, data_bound))
-        reach = self.spread or data_bound or REACH
-        sharpness = balanced(self.dtype, reach, data_bound or REACH, max(data_bound or REACH, 1.0), self.extrapolated)
+        reach = data_bound or REACH
+        sharpness = balanced(self.dtype, self.spread or TYPICAL * reach, reach, self.extrapolated)
         row = self._row(algorithm, data_bound)
         sharpness = replace(sharpness, row=row)
         tokens = row.features(inputs) if row else Features(inputs, self._outputs())
@@ -89,6 +94,8 @@ class Regression:
             return float(self.learning_rate)
         if data_bound is None:
             raise RefusalError('learning_rate="auto" needs `data_bound`', "none", "Pass data_bound= or a number")
+        if self.link == "exponential":
+            raise RefusalError("Poisson's loss has no largest curvature", 'learning_rate="auto"', "Pass a number")
         l2 = self._penalties()[0]
         return 1.0 / (self.curvature * inputs * max(data_bound, 1.0 if self.fit_intercept else data_bound) ** 2 + l2)
 

@@ -207,9 +207,9 @@ def test_other_format_versions(saved, tmp_path, version):
 def test_a_million_tensors_are_refused_cheaply(tmp_path):
     entries = ",".join(f'"{i:x}":{{}}' for i in range(1_000_000))
     path = raw(tmp_path / "net", ("{" + entries + "}").encode())
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     refused(path, "at most 100,000 tensors")
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB: JSON of at most 16 MiB
 
 

@@ -103,6 +103,20 @@ def test_logistic_is_scikit_learns(data):
     assert np.abs(found - judge.fit(x, values["label"]).coef_[0]).max() <= 1e-6
 
 
+def test_softmax_regression_is_scikit_learns(data):
+    x, values, rate = data
+    found = converged(in_context.SoftmaxRegression(alpha=0.1, classes=4), x, values["class"], 800, 1.5 * rate)
+    judge = linear_model.LogisticRegression(C=1 / (0.1 * N), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    assert np.abs(found - judge.fit(x, values["class"]).coef_.T).max() <= 1e-6
+
+
+def test_momentum_and_steps_without_a_curvature_are_refused():
+    with pytest.raises(af.RefusalError, match="momentum"):
+        in_context.LeastSquares(learning_rate=0.1, momentum=0.9).build(2)
+    with pytest.raises(af.RefusalError, match="no largest curvature"):
+        in_context.Poisson().build(2, data_bound=1.0)
+
+
 def test_poisson_is_scikit_learns(data):
     x, values, rate = data
     found = converged(in_context.Poisson(alpha=0.1), x, values["count"], 3000, 0.1 * rate)

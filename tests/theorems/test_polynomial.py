@@ -63,7 +63,7 @@ def test_other_formulas_are_not_taken(text):
 
 def test_callables_and_many_inputs_are_not_taken():
     assert HEAD.accepts(Function(lambda x: x[..., 0], Box(0, 1, shape=(1,)))) == "the target is not a formula"
-    assert HEAD.accepts(formula("a*b*c*d*e", names="abcde")) == "5 inputs are more than 4"
+    assert HEAD.accepts(formula("a*b*c*d*f", names="abcdf")) == "5 inputs are more than 4"
 
 
 def test_precision_costs_anchors_not_by_the_spacing():

@@ -1,10 +1,13 @@
 r"""How sharp: the truncation of the small-sharpness route against the rounding it divides by.
 
-An aggregation head errs by about $\tfrac23 R z^2$ (two heads: $S\,4 R z^4$), $z = \beta R$, and by $c\,u/\beta$ from
-rounding, c a few roundings of sums of n terms. The sum is least at
-$$ \beta = \Big(\frac{3\,c\,u}{4 R^3}\Big)^{1/3} \quad\text{or}\quad \beta = \Big(\frac{c\,u}{16\,S R^5}\Big)^{1/5} : $$
-in float64 near $10^{-5}$ or $10^{-3}$, in float32 near $10^{-2}$ or $10^{-1}$. The identity link, $\beta^2R^3/3$
-against $c\,u/\beta$, has the first form. Gates are as sharp as the dtype can tell.
+Residuals of size R are aggregated with an error of about $\tfrac13 R z^2$, $z = \beta R$ (of $\tanh z$: all residuals
+equal), by two heads of $\tfrac{8}{15} R z^4$, and rounding adds $c\,u/\beta$, c a few roundings of sums of n terms. The
+sum is least at
+$$ \beta = \Big(\frac{3\,c\,u}{2 R^3}\Big)^{1/3} \quad\text{or}\quad
+   \beta = \Big(\frac{15\,c\,u}{32 R^5}\Big)^{1/5} . $$
+Where the link bounds residuals, R is that bound; else a quarter of the bound on the data: residuals shrink as the
+iteration converges, and what larger ones do at first is forgotten. The identity link reads forms as large as they come; it has the first formula with their bound. Gates are as
+sharp as the dtype can tell.
 """
 
 from __future__ import annotations
@@ -12,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnforge.balls import machine
-from attnforge.lemmas.small_sharpness import STRETCH
 from attnforge.theorems.in_context.interpolation import Row
 
+TYPICAL = 0.25  # size of residuals, of the bound on the data
 ROUNDINGS = 8.0  # of a typical sum: rounding errors of n terms largely cancel
 
 
@@ -32,12 +35,12 @@ class Sharpness:
     row: Row | None = None
 
 
-def balanced(dtype: str, reach: float, link_reach: float, largest: float, extrapolated: bool) -> Sharpness:
-    """The sharpness for residuals up to ``reach``, links of values up to ``link_reach``, gates up to ``largest``."""
+def balanced(dtype: str, size: float, reach: float, extrapolated: bool) -> Sharpness:
+    """The sharpness for residuals of some size, and links and gates of values up to ``reach``."""
     unit = ROUNDINGS * machine(dtype).accumulation
-    single = (0.75 * unit / reach**3) ** (1 / 3)
-    double = (unit / (16 * STRETCH * reach**5)) ** (1 / 5)
-    residual = (1.5 * unit / link_reach**3) ** (1 / 3)
+    single = (1.5 * unit / size**3) ** (1 / 3)
+    double = (15 / 32 * unit / size**5) ** (1 / 5)
+    residual = (1.5 * unit / reach**3) ** (1 / 3)
     return Sharpness(
-        double if extrapolated else single, residual, 4.0 / (machine(dtype).roundoff * largest), extrapolated
+        double if extrapolated else single, residual, 4.0 / (machine(dtype).roundoff * max(reach, 1.0)), extrapolated
     )

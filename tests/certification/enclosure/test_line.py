@@ -23,7 +23,7 @@ CASES = [
     ("sin(3*x + 2*y - z)", "xyz", 1e-8),
     ("exp(-(x + y/3)^2) + x + y/3", "xy", 1e-8),
     ("abs(x + 2*y - 0.3*z) + sin(x + 2*y - 0.3*z)", "xyz", 1e-5),
-    ("cos(0.1*a + 0.2*b - 0.3*c + 0.5*d + e + f - g + h)", "abcdefgh", 1e-6),
+    ("cos(0.1*a + 0.2*b - 0.3*c + 0.5*d + f + g - h + k)", "abcdfghk", 1e-6),
 ]
 
 

@@ -33,7 +33,7 @@ def interpolated(link, anchors, asked, forms):
     """What the layers write at the examples and at their mirror images, where w.x is ``forms``, less their y."""
     row = row_for(algorithm_of(link), REACH, anchors, asked, "float64")
     features = row.features(2)
-    sharpness = replace(balanced("float64", REACH, REACH, REACH, True), row=row)
+    sharpness = replace(balanced("float64", REACH, REACH, True), row=row)
     y = np.full((len(forms), 1), 0.25 if link in ("identity", "clamp") else 0.0)
     x = np.stack([(forms + y[:, 0]) / 2, np.ones(len(forms))], axis=1)
     tokens = prompt(features, x, y, np.array([[2.0], [0.0]]))
@@ -177,7 +177,7 @@ def test_the_papers_keys_of_anchors_and_tokens_give_the_same_step(link, asked):
     values = np.repeat(row.answers, n)[:, None] * np.tile(x, (row.count, 1))
     paper = special.softmax(queries @ np.concatenate(columns, axis=1).T, axis=1) @ values
     features = row.features(d)
-    sharpness = replace(balanced("float64", REACH, REACH, REACH, True), row=row)
+    sharpness = replace(balanced("float64", REACH, REACH, True), row=row)
     ours = Network(block(algorithm, features, sharpness), features.width)(prompt(features, x, y, w))
     assert np.abs(weights_of(features, ours)[:, 0] - (w[:, 0] - 0.1 * paper.mean(axis=0))).max() <= 1e-9
 
