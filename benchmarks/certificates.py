@@ -54,8 +54,8 @@ Build = Callable[[], af.Compiled]
 class Case:
     """A network, what its certificate is to reach, and the number of boxes given to plain intervals.
 
-    ``ratio`` limits bound / measured; where it is None, ``bound`` limits the bound itself. ``checked`` are the cells the
-    checker may look at: fewer where each takes long.
+    ``ratio`` limits bound / measured; where it is None, ``bound`` limits the bound itself. ``checked`` are the cells
+    that the checker may look at: fewer where each takes long.
     """
 
     name: str
