@@ -6,8 +6,8 @@ sum is least at
 $$ \beta = \Big(\frac{3\,c\,u}{2 R^3}\Big)^{1/3} \quad\text{or}\quad
    \beta = \Big(\frac{15\,c\,u}{32 R^5}\Big)^{1/5} . $$
 Where the link bounds residuals, R is that bound; else a quarter of the bound on the data: residuals shrink as the
-iteration converges, and what larger ones do at first is forgotten. The identity link reads forms as large as they come; it has the first formula with their bound. Gates are as
-sharp as the dtype can tell.
+iteration converges, and what larger ones do at first is forgotten. The identity link reads forms as large as they come:
+it has the first formula with their bound. Gates are as sharp as the dtype can tell.
 """
 
 from __future__ import annotations
