@@ -28,7 +28,7 @@ class Regression:
         learning_rate: a number, or "auto": one over the largest curvature that ``data_bound`` allows.
         fit_intercept: whether a constant 1 is appended to every x; its weight comes last and is not penalised.
         route: how residuals are computed: "small_sharpness", to rounding, or "interpolation", the paper's, on a row of
-            anchors. The latter needs ``data_bound``, and takes forms x.w and residuals to lie below it.
+            anchors. The latter takes forms x.w and residuals to lie below ``data_bound``, 10 where that is not given.
         dtype: in which the network runs.
         anchors: p of the interpolation route, 64 where None.
         sharpness: of the interpolation route: "tuned", the smallest bound, or "hard", the paper's selection.
@@ -78,11 +78,8 @@ class Regression:
     def _row(self, algorithm: Algorithm, data_bound: float | None) -> Row | None:
         """The anchors of the interpolation route."""
         if self.route == "interpolation":
-            if data_bound is None:
-                raise RefusalError('route="interpolation" needs `data_bound`', "none", "Pass data_bound=")
-            return row_for(
-                algorithm, data_bound, ANCHORS if self.anchors is None else self.anchors, self.sharpness, self.dtype
-            )
+            anchors = ANCHORS if self.anchors is None else self.anchors
+            return row_for(algorithm, data_bound or REACH, anchors, self.sharpness, self.dtype)
         if self.route != "small_sharpness":
             raise RefusalError('`route` must be "small_sharpness" or "interpolation"', repr(self.route), "Leave it out")
         if self.anchors is not None:

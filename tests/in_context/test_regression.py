@@ -388,7 +388,6 @@ def test_interpolating_networks_serve_batches_intercepts_and_torch(data):
 def test_routes_are_refused_with_reasons():
     build = {"data_bound": 1.0}
     for algorithm, settings, match in (
-        (in_context.LeastSquares(route="interpolation", learning_rate=0.1), {}, "needs `data_bound`"),
         (in_context.SoftmaxRegression(route="interpolation"), build, "functions of one number"),
         (in_context.LeastSquares(route="interpolation", anchors=2), build, "at least 3"),
         (in_context.LeastSquares(route="interpolation", sharpness="soft"), build, "tuned"),
@@ -397,3 +396,10 @@ def test_routes_are_refused_with_reasons():
     ):
         with pytest.raises(af.RefusalError, match=match):
             algorithm.build(2, **settings)
+
+
+def test_anchors_cover_ten_where_no_bound_is_given(data):
+    x, values, rate = data
+    net = in_context.LeastSquares(route="interpolation", learning_rate=rate, steps=50).build(D)
+    w = exact(net, x, values["real"], 50)
+    assert np.abs(net(x, values["real"]) - w[:, 0]).max() <= 1e-8
