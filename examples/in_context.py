@@ -23,17 +23,20 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
-from scipy import optimize
+from scipy import optimize, special
 from sklearn import linear_model  # type: ignore[import-untyped]
 
 from attnforge import in_context
 from attnforge.in_context.regression import Regression
 from attnforge.plot.style import BLUE, GREEN, ORANGE, SKY
+from attnforge.theorems.in_context.algorithm import Algorithm, Link
 from attnforge.theorems.in_context.block import block
+from attnforge.theorems.in_context.interpolation import Asked, Row, row_for
 
 Array = npt.NDArray[np.float64]
 Judge = Callable[[Array, Array], Array]
 
+ASKED: tuple[Asked, ...] = ("hard", "tuned")
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 FEATURES, EXAMPLES, SEED = 10, 300, 0
 ALPHA, DELTA, CLASSES = 0.1, 0.5, 4
@@ -346,6 +349,24 @@ def print_costs() -> None:
         print(f"| {examples:,} | {milliseconds:.2f} | {memory:.1f} |")
 
 
+def print_links() -> None:
+    """The largest error of interpolated links on [-6, 6] against the number of anchors, hard and tuned."""
+    counts, forms = (10, 20, 40, 80, 160), np.linspace(-6.0, 6.0, 20_001)
+    exact: dict[Link, Array] = {"identity": forms, "logistic": special.expit(forms) - 0.5}
+    print(f"| link | sharpness | {' | '.join(f'p = {p}' for p in counts)} |\n|---|---|{'---|' * len(counts)}")
+    for link, values in exact.items():
+        for asked in ASKED:
+            rows = [row_for(Algorithm(link, 0.1), 6.0, p, asked, "float64") for p in counts]
+            errors = [np.abs(interpolated(row, forms) - values).max() for row in rows]
+            print(f"| {link} | {asked} | {' | '.join(f'{error:.2g}' for error in errors)} |")
+
+
+def interpolated(row: Row, forms: Array) -> Array:
+    """The row's answers, weighed by a softmax of its scores at linear forms."""
+    scores = row.beta * (2 * forms[:, None] * row.levels - row.levels**2)
+    return np.asarray(special.softmax(scores, axis=1) @ row.answers)
+
+
 def save(figure: Figure, folder: Path, name: str) -> None:
     """As SVG and PNG, with nothing that changes from run to run."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -371,6 +392,7 @@ def main(arguments: list[str] | None = None) -> None:
     save(drift_figure(runs[:DRAWN], x), options.out, "drift")
     save(sharpness_figure(x, cases[0].y, steps, 5 if options.quick else 36), options.out, "sharpness")
     save(prompt_figure(200 if options.quick else 4001), options.out, "prompts")
+    print_links()
     if not options.quick:
         print_costs()
 

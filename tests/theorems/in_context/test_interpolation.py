@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import special
 
 import attnforge as af
@@ -13,7 +11,7 @@ from attnforge.network import Attention, Network
 from attnforge.theorems.in_context.algorithm import Algorithm
 from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.features import Features, prompt, weights_of
-from attnforge.theorems.in_context.interpolation import mean_square, row_error, row_for, scaled_states
+from attnforge.theorems.in_context.interpolation import row_error, row_for, scaled_states
 from attnforge.theorems.in_context.sharpness import balanced
 
 REACH = 4.0
@@ -146,20 +144,6 @@ def test_disturbed_scores_are_within_the_bound(link):
         error = np.abs(found - LINKS[link](forms)).max()
         assert row_error(row, REACH, 0.0) < error <= row_error(row, REACH, d)
     assert row_error(row, REACH, 1e9) <= 2 * np.abs(row.answers).max()
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.floats(0.25, 40.0), st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.integers(1, 40))
-def test_mean_squares_are_bounded_and_those_of_rows_that_end(c, theta, growth, count):
-    """The infinite row; and, if the bound is below one, rows that begin at the bracket."""
-    bound = mean_square(c, growth)
-
-    def mean(places):
-        distances = np.abs(places - theta)
-        return special.softmax(-c * distances**2) @ (distances**2 * np.exp(growth * distances))
-
-    assert mean(np.arange(-60, 62)) <= bound * (1 + 1e-12)
-    assert bound > 1 or mean(np.arange(0, count + 1)) <= bound * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("asked", ["hard", "tuned"])
