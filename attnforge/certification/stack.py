@@ -7,8 +7,6 @@ which bound to try; the first that every cell confirms is stated.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from attnforge.certification.checker.questions import questions
@@ -34,8 +32,7 @@ def bound_stack(network: Network, target: Target, domain: Box, dtype: str) -> di
     seen = float(np.abs(network(tokens).reshape(SAMPLES, -1) - target.values(points).reshape(SAMPLES, -1)).max())
     for factor in FACTORS:
         bound = max(factor * seen, FACTORS[0] * 1e-15)
-        asked = [replace(each, bound=bound) for each in questions(network, target, bound, dtype)]
-        found = [answer(question, CELLS) for question in asked]
+        found = [answer(question, CELLS) for question in questions(network, target, bound, dtype)]
         if all(each.verdict == "confirmed" for each in found):
             return {"enclosure": max(each.reached for each in found)}
     got = f"none up to {FACTORS[-1]:g} times the error {seen:.3g} seen"
