@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from attnforge.cli import apply, certify, compile, constructions, demo, inspect, measure
+from attnforge.cli import apply, certify, compile, constructions, demo, experiment, inspect, measure
 from attnforge.cli.command import ExpressionCommand, Group
 
 __all__ = ["app", "main"]
@@ -27,6 +27,7 @@ app.command("certify", epilog=certify.EPILOG)(certify.run)
 app.command("measure", epilog=measure.EPILOG)(measure.run)
 app.command("apply", epilog=apply.EPILOG)(apply.run)
 app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
+app.add_typer(experiment.app, name="experiment")
 
 
 def main() -> None:

@@ -1,0 +1,35 @@
+"""Claims that several experiments judge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.experiments.experiment import Finding
+from attnforge.experiments.slope import fit_slope
+from attnforge.experiments.table import Table
+
+
+def falls_as(
+    claim: str, x: npt.ArrayLike, y: npt.ArrayLike, rate: float, *, slack: float = 0.0, more: str = ""
+) -> Finding:
+    """Confirmed where the confidence interval of the fitted exponent, widened by ``slack``, holds the rate.
+
+    A slack is for rates that hold in the limit: h = (b - a) / (p - 1) falls a little faster than 1/p.
+
+    >>> falls_as("error O(1/p)", [10, 20, 40], [0.1, 0.05, 0.025], -1, slack=0.02).evidence
+    'slope -1.000 (95 % CI -1.000 to -1.000)'
+    """
+    slope = fit_slope(x, y)
+    return Finding.judged(claim, slope.meets(rate, slack), f"slope {slope}" + (f"; {more}" if more else ""))
+
+
+def within_bounds(table: Table, error: str = "error", bound: str = "bound") -> Finding:
+    """No error above its bound, among the rows that have one: the law of attnforge."""
+    rows = table.having(error, bound)
+    ratio = rows.numbers(error) / rows.numbers(bound)
+    evidence = f"{len(rows)} networks, largest error / bound {ratio.max():.3f}" if len(rows) else "no bounds"
+    holds = len(rows) > 0 and bool(np.all(ratio <= 1))
+    return replace(Finding.judged("no error above its certified bound", holds, evidence), law=True)

@@ -1,0 +1,141 @@
+"""One experiment from its settings to its folder: measure what is missing, then write table, figures and verdict."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from attnforge.errors import TargetError
+from attnforge.experiments.experiment import Experiment, Finding
+from attnforge.experiments.journal import Entry, append, key, read
+from attnforge.experiments.settings import Settings, changed, to_toml
+from attnforge.experiments.settings import quick as quick_settings
+from attnforge.experiments.sweep import sweep
+from attnforge.experiments.table import Table
+from attnforge.experiments.verdict import verdict
+from attnforge.experiments.writing import save_figure, write_text
+
+JOURNAL, RESULTS, VERDICT, SETTINGS = "cases.jsonl", "results.csv", "verdict.md", "settings.toml"
+
+
+class FailedCasesError(RuntimeError):
+    """Cases of an experiment raised errors; the others are in the journal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What an experiment found, and the folder it wrote."""
+
+    experiment: Experiment[Any]
+    folder: Path
+    table: Table
+    findings: tuple[Finding, ...]
+    measured: int
+    seconds: float
+
+
+def run(
+    experiment: Experiment[Any],
+    settings: Settings | None = None,
+    *,
+    out: str | os.PathLike[str],
+    quick: bool = False,
+    workers: int | None = None,
+    cluster: str | None = None,
+    again: bool = False,
+    command: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Run an experiment and write its folder.
+
+    Every finished case is appended to ``cases.jsonl`` at once. Run again with the same folder, the experiment goes on
+    where it was interrupted: cases measured before by the same version are not measured again.
+
+    Args:
+        experiment: what to run; :data:`attnforge.experiments.EXPERIMENTS` lists them.
+        settings: of its own type; by default those of the full run, or with ``quick`` of the quick one.
+        out: a folder, made where missing; the experiment writes into the folder of its name below.
+        quick: take the quick settings.
+        workers: processes; by default one a core.
+        cluster: address of a Dask scheduler whose workers measure the cases instead.
+        again: measure all cases anew; earlier entries of the journal stay, the latest count.
+        command: what the verdict says made it.
+        progress: told the number of finished cases and of all.
+    """
+    if settings is None:
+        settings = quick_settings(experiment.settings) if quick else experiment.settings()
+    if workers is not None and workers < 1:
+        raise TargetError("`workers` must be at least 1", str(workers), "Leave it out for one a core")
+    changed(settings, asdict(settings))  # raises where they hold what they must not
+    folder = Path(out) / experiment.name
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    entries, measured = _measured(experiment, settings, folder, _cores(workers), cluster, again, progress)
+    table = Table.of(row for entry in entries for row in entry.rows)
+    findings = tuple(experiment.findings(table, settings))
+    spent = sum(entry.seconds for entry in entries)
+    _write(experiment, settings, folder, table, findings, command, spent)
+    return Result(experiment, folder, table, findings, measured, time.perf_counter() - started)
+
+
+def _measured(
+    experiment: Experiment[Any],
+    settings: Settings,
+    folder: Path,
+    workers: int,
+    cluster: str | None,
+    again: bool,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[list[Entry], int]:
+    """The entries of all cases, in their order, and how many of them had to be measured."""
+    version, path = _version(), folder / JOURNAL
+    told = progress or (lambda done, total: None)
+    cases = {key(case): case for case in experiment.cases(settings)}
+    known = {} if again else read(path, version)
+    missing = [case for name, case in cases.items() if name not in known]
+    told(len(cases) - len(missing), len(cases))
+    failures = []
+    for done, outcome in enumerate(sweep(experiment, missing, workers=workers, cluster=cluster), 1):
+        if outcome.entry is None:
+            failures.append(outcome)
+        else:
+            append(path, outcome.case, outcome.entry, version)
+            known[key(outcome.case)] = outcome.entry
+        told(len(cases) - len(missing) + done, len(cases))
+    if failures:
+        first = failures[0]
+        count = f"{len(failures)} of {len(cases)} cases of {experiment.name} failed; the others are kept"
+        raise FailedCasesError(f"{count}. The first was {dict(first.case)}:\n{first.failure}")
+    return [known[name] for name in cases], len(missing)
+
+
+def _write(
+    experiment: Experiment[Any],
+    settings: Settings,
+    folder: Path,
+    table: Table,
+    findings: Sequence[Finding],
+    command: str,
+    seconds: float,
+) -> None:
+    figures = experiment.figures(table, settings)
+    write_text(folder / RESULTS, table.to_csv())
+    write_text(folder / SETTINGS, to_toml(experiment.name, settings))
+    for name, figure in figures.items():
+        save_figure(figure, folder / name)
+    notes = experiment.notes(table, settings)
+    write_text(folder / VERDICT, verdict(experiment, findings, notes, list(figures), len(table), command, seconds))
+
+
+def _cores(workers: int | None) -> int:
+    return workers if workers is not None else len(os.sched_getaffinity(0))
+
+
+def _version() -> str:
+    import attnforge
+
+    return str(attnforge.__version__)

@@ -1,0 +1,97 @@
+"""A tidy table: one observation a row, one variable a column."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Cell = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, each a mapping of columns to cells; a row may lack columns that others have.
+
+    >>> table = Table.of([{"p": 10, "error": 0.1}, {"p": 20, "error": 0.05}])
+    >>> table.where(p=20).numbers("error").tolist()
+    [0.05]
+    """
+
+    rows: tuple[Mapping[str, Cell], ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[Mapping[str, Cell]]) -> Table:
+        """A table of these rows."""
+        return cls(tuple(rows))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names in the order in which they first appear."""
+        return tuple(dict.fromkeys(name for row in self.rows for name in row))
+
+    def where(self, **cells: Cell) -> Table:
+        """The rows whose columns have these values."""
+        return Table.of(row for row in self.rows if all(row.get(name) == cell for name, cell in cells.items()))
+
+    def having(self, *columns: str) -> Table:
+        """The rows in which these columns hold a number or a text."""
+        return Table.of(row for row in self.rows if all(row.get(column) is not None for column in columns))
+
+    def ordered(self, *columns: str) -> Table:
+        """The rows in ascending order of these columns."""
+        return Table.of(sorted(self.rows, key=lambda row: tuple(_number(row.get(column)) for column in columns)))
+
+    def numbers(self, column: str) -> npt.NDArray[np.float64]:
+        """A column as numbers; what is missing is NaN."""
+        return np.array([_number(row.get(column)) for row in self.rows], dtype=np.float64)
+
+    def texts(self, column: str) -> list[str]:
+        """A column as texts."""
+        return [str(row.get(column, "")) for row in self.rows]
+
+    def distinct(self, column: str) -> list[Any]:
+        """The values of a column, each once, in the order in which they appear."""
+        return list(dict.fromkeys(row[column] for row in self.rows if row.get(column) is not None))
+
+    def to_csv(self) -> str:
+        """Comma-separated text; numbers read back as the same numbers, missing cells are empty.
+
+        >>> print(Table.of([{"p": 10, "error": 0.1}, {"p": 20}]).to_csv(), end="")
+        p,error
+        10,0.1
+        20,
+        """
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self.columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: "" if cell is None else cell for name, cell in row.items()} for row in self.rows)
+        return out.getvalue()
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table.
+
+    >>> print(markdown(["p", "error"], [["10", "0.1"]]))
+    | p | error |
+    |---|---|
+    | 10 | 0.1 |
+    """
+    lines = [_line(header), "|" + "---|" * len(header), *(_line(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _number(cell: Cell) -> float:
+    return np.nan if cell is None or isinstance(cell, str) else float(cell)

@@ -1,0 +1,108 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnforge.errors import TargetError
+from attnforge.experiments import run
+from attnforge.experiments.settings import quick
+from attnforge.experiments.sweep import attempt, check_cluster, sweep
+from tests.experiments.toy import Toy, ToySettings
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def test_cases_that_need_to_be_alone_run_here_one_at_a_time(tmp_path: Path) -> None:
+    settings = ToySettings(counts=(1, 2), trace=str(tmp_path / "trace"), slow=True)
+    outcomes = list(sweep(Toy(), Toy().cases(settings), workers=2, cluster=None))
+    assert [outcome.case["p"] for outcome in outcomes] == [1, 2]
+    assert {line.split()[1] for line in (tmp_path / "trace").read_text().splitlines()} == {str(os.getpid())}
+
+
+def test_a_case_runs_on_one_thread_and_leaves_torch_as_it_was() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        seen = attempt(Threads(), Toy().cases(quick(ToySettings))[0])
+        assert seen.entry is not None
+        assert seen.entry.rows[0]["threads"] == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+class Threads(Toy):
+    def measure(self, case):
+        return [{"threads": torch.get_num_threads()}]
+
+
+def test_an_address_without_a_scheduler_is_refused() -> None:
+    with pytest.raises(TargetError, match="address of a Dask scheduler"):
+        check_cluster("tcp://127.0.0.1:1", patience=1)
+    with pytest.raises(TargetError, match="address of a Dask scheduler"):
+        check_cluster("nonsense://", patience=1)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and two workers, as processes of their own that know the checkout."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    surroundings = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"}
+    scheduler = ["from distributed.cli.dask_scheduler import main; main()", "--host", address, "--no-dashboard"]
+    worker = ["from distributed.cli.dask_worker import main; main()", address, "--nthreads", "1", "--no-nanny"]
+    started = []
+    for words in (scheduler, [*worker, "--no-dashboard"], [*worker, "--no-dashboard"]):
+        with (tmp_path / f"log{len(started)}").open("wb") as log:
+            command = [sys.executable, "-c", *words]
+            started.append(subprocess.Popen(command, cwd=tmp_path, env=surroundings, stdout=log, stderr=log))
+    try:
+        yield address, started[1:]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_sweep_loses_nothing(cluster, tmp_path: Path) -> None:
+    address, workers = cluster
+    wait_for(address, 2)
+    trace = tmp_path / "trace"
+    settings = ToySettings(counts=tuple(range(1, 13)), trace=str(trace), wait=0.5)
+    victim: list[str] = []
+
+    def kill() -> None:
+        """The first worker, as soon as both have measured something and are at work."""
+        while not victim:
+            lines = trace.read_text().splitlines() if trace.exists() else []
+            seen = [line.split()[1] for line in lines]
+            if len(set(seen)) == 2 and str(workers[0].pid) in seen:
+                victim.append(str(workers[0].pid))
+                workers[0].send_signal(signal.SIGKILL)
+            time.sleep(0.05)
+
+    threading.Thread(target=kill, daemon=True).start()
+    result = run(Toy(), settings, out=tmp_path, cluster=address)
+    measured = [line.split() for line in trace.read_text().splitlines()]
+    assert victim, "no worker was killed before the end"
+    assert result.table.numbers("p").tolist() == list(range(1, 13))
+    assert len((tmp_path / "toy/cases.jsonl").read_text().splitlines()) == 12
+    assert {pid for _, pid in measured[-3:]} == {str(workers[1].pid)}  # the other one did the rest
+    assert len(measured) == 13  # the case that died with its worker was measured again
+
+
+def wait_for(address: str, count: int) -> None:
+    from distributed import Client
+
+    with Client(address, timeout=60) as client:
+        client.wait_for_workers(count, timeout=60)

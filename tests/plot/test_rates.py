@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from attnforge.plot.rates import SERIES, Curve, draw_rates, rate_curves
+
+
+def test_curves_differ_in_colour_marker_and_name() -> None:
+    curves = [Curve(f"c{i}", [1, 2, 4], [1 / (i + 1), 0.5, 0.2]) for i in range(len(SERIES))]
+    axes = rate_curves(curves, x_label="p", y_label="error").axes[0]
+    lines = [line for line in axes.lines if not line.get_label().startswith("_")]
+    assert [line.get_label() for line in lines] == [curve.name for curve in curves]
+    assert len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == len(SERIES)
+
+
+def test_a_slope_is_drawn_as_a_line_of_that_slope_with_its_name() -> None:
+    axes = rate_curves([Curve("c", [10, 100, 1000], [1, 0.1, 0.02])], x_label="p", y_label="e", slopes=[-1.5]).axes[0]
+    x, y = axes.lines[-1].get_data()
+    assert np.log(y[1] / y[0]) / np.log(x[1] / x[0]) == pytest.approx(-1.5)
+    assert "slope -1.5" in [text.get_text() for text in axes.texts]
+
+
+def test_a_curve_without_two_good_points_has_no_slope() -> None:
+    axes = rate_curves([Curve("c", [10, 20], [0.5, np.nan])], x_label="p", y_label="e", slopes=[-1]).axes[0]
+    assert len(axes.lines) == 1
+
+
+def test_bands_and_linear_axes() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    band = Curve("c", [0, 1], [1, 2], [0.5, 1], [2, 3])
+    draw_rates(axes, [band], x_label="$x$", y_label="y", title="t", logarithmic=(False, True))
+    assert (axes.get_xscale(), axes.get_yscale(), len(axes.collections)) == ("linear", "log", 1)
+    assert not axes.xaxis.label.get_parse_math()
