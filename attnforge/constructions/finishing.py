@@ -1,0 +1,40 @@
+"""What all constructions by name do: check counts and costs, then build and certify."""
+
+from __future__ import annotations
+
+import operator
+from typing import TypeVar
+
+from attnforge.compiler.certifying import certified
+from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.cost import afford
+from attnforge.errors import RefusalError
+from attnforge.targets import Target
+from attnforge.theorems.construction import Construction
+from attnforge.theorems.truncated_linear import Layout
+
+P = TypeVar("P")
+
+
+def finish(construction: Construction[P], target: Target, plan: P, dtype: str) -> Compiled:
+    """Check the cost, then build and certify."""
+    afford(construction.cost(target, plan), construction.name)
+    return certified(construction.build(target, plan), target, construction.name, dtype)
+
+
+def count_of(name: str, value: int) -> int:
+    """A whole number that float64 can count to."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise RefusalError(f"`{name}` must be a whole number", repr(value), "Round it") from None
+    if count > 2**53:
+        raise RefusalError(f"`{name}` must be countable in float64", f"about 10^{len(str(count)) - 1}", "Ask for fewer")
+    return count
+
+
+def as_layout(layout: str) -> Layout:
+    """One of the two layouts."""
+    if layout not in ("memory", "literal"):
+        raise RefusalError("`layout` must be 'memory' or 'literal'", repr(layout), "Use 'memory' unless you compare")
+    return "memory" if layout == "memory" else "literal"

@@ -1,0 +1,159 @@
+"""Truncated linear functions: one head, several heads, a gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy.typing as npt
+
+from attnforge.anchors import Grid, Sharpness, uniform
+from attnforge.balls import machine
+from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.cost import afford
+from attnforge.constructions.finishing import as_layout, count_of, finish
+from attnforge.targets import Box, TruncatedLinear
+from attnforge.theorems.construction import Cost
+from attnforge.theorems.gate import Gate, GatePlan, finest_sharpness
+from attnforge.theorems.multihead_truncated_linear import (
+    HeadsPlan,
+    MultiheadTruncatedLinear,
+    check_plan,
+    plan_sharpness,
+)
+from attnforge.theorems.truncated_linear import AnchorPlan, Layout, TruncatedLinearHead, resolve_sharpness
+
+DOMAIN = Box(-10, 10)
+
+
+def truncated_linear(
+    w: npt.ArrayLike,
+    t: npt.ArrayLike,
+    lower: float,
+    upper: float,
+    *,
+    anchors: int,
+    sharpness: Sharpness = "tuned",
+    grid: Grid = "closed",
+    domain: Box = DOMAIN,
+    output: int = 0,
+    outputs: int | None = None,
+    layout: Layout = "memory",
+    dtype: str = "float64",
+) -> Compiled:
+    r"""One softmax head that computes a truncated linear function, after Hu et al. 2025.
+
+    With p ``anchors`` on [a, b], h apart, and sharpness c = beta h^2, for every real y = w . x + t
+    $$ |\mathrm{head}(y) - \mathrm{clamp}(y, a, b)| \le h E(c), $$
+    where E = 1/2 in the hard limit and 0.063 when tuned. Proof: :mod:`attnforge.theorems.truncated_linear`.
+
+    Args:
+        w: (d,) for all tokens, or (n, d).
+        t: a number, or (n,).
+        lower, upper: the interval [a, b].
+        anchors: p, at least 2.
+        sharpness: ``"hard"``, ``"tuned"`` (smallest sup error) or the number beta of scores beta (2 y L - L^2).
+        grid: ``"closed"`` (both ends are anchors) or ``"open"`` (the paper's).
+        domain: where it is certified and may be called.
+        output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
+        layout: ``"memory"`` (lean) or ``"literal"`` (the paper's padded sequence).
+        dtype: what it runs in.
+
+    Returns:
+        A Compiled that takes (..., n, d) and returns (..., n), or (..., n, outputs).
+
+    >>> net = truncated_linear([1.0, -2.0], 0.5, -1, 1, anchors=21)
+    >>> round(net.certificate.bound, 4), net([[[0.3, 0.2]]]).shape
+    (0.0063, (1, 1))
+    """
+    machine(dtype)
+    target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
+    count = count_of("anchors", anchors)
+    afford(Cost.of(count, 4 * count), "truncated_linear")
+    _, spacing = uniform(target.lower, target.upper, max(count, 0), grid)
+    plan = AnchorPlan(count, resolve_sharpness(sharpness, spacing, count, dtype), grid, as_layout(layout), dtype)
+    return finish(TruncatedLinearHead(), target, plan, dtype)
+
+
+def multihead_truncated_linear(
+    w: npt.ArrayLike,
+    t: npt.ArrayLike,
+    lower: float,
+    upper: float,
+    *,
+    tokens: int,
+    heads: int,
+    sharpness: Sharpness = "tuned",
+    sentinels: int = 2,
+    domain: Box = DOMAIN,
+    output: int = 0,
+    outputs: int | None = None,
+    layout: Layout = "memory",
+    dtype: str = "float64",
+) -> Compiled:
+    r"""H softmax heads that compute a truncated linear function H times better, after Hu et al. 2025.
+
+    Each head holds ``tokens`` keys: n - 2r anchors of its own and r ``sentinels`` a side, sitting on its neighbours'
+    anchors. With h = (b - a) / (H (n - 2r) - 1) the error is at most h E(c) plus max(|a|, |b|) times what the borders
+    count twice, about exp(-4c)/4 for r = 2. Proof: :mod:`attnforge.theorems.multihead_truncated_linear`.
+
+    Args:
+        w: (d,) for all tokens, or (n, d).
+        t: a number, or (n,).
+        lower, upper: the interval [a, b].
+        tokens: n, keys a head; in the literal layout also the length of the sequence.
+        heads: H.
+        sharpness: ``"hard"``, ``"tuned"`` or the number beta of scores beta (2 y L - L^2).
+        sentinels: r, at least 1.
+        domain: where it is certified and may be called.
+        output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
+        layout: ``"memory"`` (lean, any number of tokens) or ``"literal"`` (the paper's [X, I_n]).
+        dtype: what it runs in.
+
+    >>> net = multihead_truncated_linear([1.0], 0.0, -1, 1, tokens=12, heads=4)
+    >>> net.heads, net.anchors, net.certificate.bound < 0.005
+    (4, 48, True)
+    """
+    machine(dtype)
+    target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
+    counts = [count_of(n, v) for n, v in (("tokens", tokens), ("heads", heads), ("sentinels", sentinels))]
+    plan = HeadsPlan(counts[0], counts[1], 1.0, counts[2], as_layout(layout), dtype)
+    check_plan(plan)
+    plan = replace(plan, sharpness=plan_sharpness(sharpness, plan, target.lower, target.upper))
+    return finish(MultiheadTruncatedLinear(), target, plan, dtype)
+
+
+def gate(
+    w: npt.ArrayLike,
+    t: npt.ArrayLike,
+    lower: float,
+    upper: float,
+    *,
+    sharpness: float | None = None,
+    domain: Box = DOMAIN,
+    output: int = 0,
+    outputs: int | None = None,
+    layout: Layout = "memory",
+    dtype: str = "float64",
+) -> Compiled:
+    r"""Three keys that compute a truncated linear function to any precision (ours).
+
+    Keys low, self, high with scores -beta (y - a), 0, beta (y - b) and values a, y, b: the error is at most
+    0.2785 / beta at each kink and there are no interpolation points. Proof: :mod:`attnforge.theorems.gate`.
+
+    Args:
+        w: (d,) for all tokens, or (n, d).
+        t: a number, or (n,).
+        lower, upper: the interval [a, b].
+        sharpness: beta; None takes the finest the dtype can use.
+        domain: where it is certified and may be called.
+        output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
+        layout: ``"memory"`` (each token sees itself and two constants) or ``"literal"`` (a padded sequence).
+        dtype: what it runs in.
+
+    >>> gate([1.0], 0.0, -1, 1).certificate.bound < 1e-13
+    True
+    """
+    machine(dtype)
+    target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
+    beta = finest_sharpness(target, dtype) if sharpness is None else sharpness
+    return finish(Gate(), target, GatePlan(beta, as_layout(layout), dtype), dtype)
