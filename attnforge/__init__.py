@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .compiler import attack as attack
     from .compiler import certify as certify
     from .compiler import compile as compile
+    from .compiler import diagnose as diagnose
     from .compiler import load as load
     from .compiler import measure as measure
     from .compiler import polish as polish
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .errors import RefusalError as RefusalError
     from .errors import TargetError as TargetError
     from .errors import ToleranceError as ToleranceError
+    from .measurement import AttentionWeights as AttentionWeights
+    from .measurement import Diagnosis as Diagnosis
     from .model_file import check as check
     from .network import Network as Network
     from .targets import Box as Box
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
-    "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "load", "measure", "polish"),
+    "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "diagnose", "load", "measure", "polish"),
     "attnforge.errors": (
         "AttnforgeError",
         "CertificateError",
@@ -45,6 +48,7 @@ HOMES = {
         "TargetError",
         "ToleranceError",
     ),
+    "attnforge.measurement": ("AttentionWeights", "Diagnosis"),
     "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
     "attnforge.targets": ("Box", "Lipschitz"),

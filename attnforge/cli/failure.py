@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     UNREADABLE = 5
     NOT_PROVABLE = 6
     UNDECIDED = 7
+    DIAGNOSED = 8
     INTERRUPTED = 130
 
 
@@ -41,7 +42,8 @@ Exit codes:
   4  certificate not confirmed, or an error measured above the bound
   5  a file that cannot be read: missing, malformed or altered
   6  checked: intact, but the file does not hold what a proof needs
-  7  checked: neither proved nor refuted within the limit"""
+  7  checked: neither proved nor refuted within the limit
+  8  diagnosed: a fault or a warning was found"""
 
 
 def exit_code(error: BaseException) -> ExitCode:

@@ -1,0 +1,66 @@
+"""One head as a diagnosis sees it: the queries it was asked, its keys, and the weights that came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.network import Claims
+
+Array = npt.NDArray[np.float64]
+AnyArray = npt.NDArray[Any]
+
+CHUNK = 2**21  # scores held at once: 16 MB in float64, 32 MB in extended precision
+
+
+@dataclass(frozen=True, eq=False)
+class HeadView:
+    """What one head was asked and what it did, whoever built it.
+
+    ``queries`` (N, r) and ``keys``, (p, r) for all queries or (N, p, r) for each its own, are exact: float64 numbers in
+    which nothing of the dtype is left but what it did to the inputs. ``ran`` (N, p) are the softmax weights as the
+    dtype computed them, ``bias`` (N, p) is what a mask adds to the scores (minus infinity forbids a key).
+    ``constant`` says that the keys do not depend on the input: they are anchors. ``values`` (p, v) go with such keys.
+    """
+
+    layer: int
+    head: int
+    queries: Array
+    keys: Array
+    ran: Array | None = None
+    dtype: str = "float64"
+    values: Array | None = None
+    bias: Array | None = None
+    constant: bool = False
+    ours: bool = True
+    claims: Claims | None = None
+    name: str = ""
+
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+        return int(self.keys.shape[-2])
+
+    def chunks(self) -> Iterator[slice]:
+        """Slices of the queries whose scores fit in memory."""
+        step = max(1, CHUNK // max(1, self.count))
+        return (slice(i, i + step) for i in range(0, len(self.queries), step))
+
+    def scores(self, rows: slice) -> AnyArray:
+        """Scores (n, p) of some queries; those of a float64 head in extended precision, which judges it."""
+        kind: Any = np.longdouble if self.dtype == "float64" else np.float64
+        queries: AnyArray = self.queries[rows].astype(kind)
+        keys: AnyArray = self.keys.astype(kind)
+        found: AnyArray = queries @ keys.T if keys.ndim == 2 else (keys[rows] @ queries[..., None])[..., 0]
+        return found if self.bias is None else found + self.bias[rows]
+
+    def magnitudes(self, rows: slice) -> Array:
+        """The largest sum of |q_i k_i| over the keys, (n,): what the rounding of a score is proportional to."""
+        queries, keys = np.abs(self.queries[rows]), np.abs(self.keys)
+        if keys.ndim == 2:
+            return np.asarray((queries @ keys.T).max(axis=1))
+        return np.asarray((keys[rows] @ queries[..., None])[..., 0].max(axis=1))

@@ -1,0 +1,334 @@
+"""Wrong settings are told apart, healthy networks get a clean bill."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import attnforge as af
+from attnforge.network import Attention, Head
+
+C = af.constructions
+ONE, TWO = af.Box(0, 1, shape=(1,)), af.Box(0, 1, shape=(2,))
+
+
+def wave(x: np.ndarray) -> np.ndarray:
+    return np.sin(3 * x[..., 0])
+
+
+def plane(x: np.ndarray) -> np.ndarray:
+    return np.sin(3 * x[..., 0]) * x[..., 1]
+
+
+def mixed(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x + 0.2 * x.sum(axis=-2, keepdims=True)
+
+
+def relu() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 5), nn.LeakyReLU(), nn.Linear(5, 2)).double()
+
+
+def changed(net: af.Compiled, change: Callable[[int, Head], Head]) -> af.Compiled:
+    layers = tuple(
+        replace(layer, heads=tuple(change(i, head) for i, head in enumerate(layer.heads)))
+        if isinstance(layer, Attention)
+        else layer
+        for layer in net.network.layers
+    )
+    return af.Compiled(replace(net.network, layers=layers), net.target, net.certificate, net.construction, net.dtype)
+
+
+def without_ghosts(net: af.Compiled, trim_claims: bool = True) -> af.Compiled:
+    def change(_: int, head: Head) -> Head:
+        claims = head.claims
+        kept = np.array([role != "ghost" for role in claims.roles])
+        if trim_claims:
+            roles = tuple(role for role in claims.roles if role != "ghost")
+            claims = replace(claims, positions=claims.positions[kept], roles=roles)
+        return replace(head, memory_keys=head.memory_keys[kept], memory_values=head.memory_values[kept], claims=claims)
+
+    return changed(net, change)
+
+
+def shifted(net: af.Compiled, which: int, key: int, steps: float) -> af.Compiled:
+    def change(i: int, head: Head) -> Head:
+        keys = head.memory_keys.copy()
+        at = keys[key, 0] + steps
+        keys[key] = at, at * at
+        return replace(head, memory_keys=keys) if i == which else head
+
+    return changed(net, change)
+
+
+def scaled(net: af.Compiled, factor: float) -> af.Compiled:
+    return changed(net, lambda _, head: replace(head, query=factor * head.query))
+
+
+HEALTHY = {
+    "truncated_linear": lambda: C.truncated_linear([1.0, -2.0], 0.5, -1, 1, anchors=21),
+    "hard": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, sharpness="hard"),
+    "open": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, grid="open"),
+    "literal": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, layout="literal"),
+    "float32": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=500, dtype="float32"),
+    "float16": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, dtype="float16"),
+    "bfloat16": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=9, dtype="bfloat16"),
+    "two anchors": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=2),
+    "multihead": lambda: C.multihead_truncated_linear([1.0], 0.0, -1, 1, tokens=12, heads=4),
+    "multihead from zero": lambda: C.multihead_truncated_linear([1.0], 0.0, 0, 3, tokens=12, heads=4),
+    "multihead literal": lambda: C.multihead_truncated_linear([1.0], 0, -1, 2, tokens=12, heads=4, layout="literal"),
+    "gate": lambda: C.gate([1.0], 0.0, -1, 1),
+    "gate float16": lambda: C.gate([1.0], 0.0, -1, 1, dtype="float16"),
+    "gate literal": lambda: C.gate([[1.0], [2.0]], 0.0, -1, 1, layout="literal"),
+    "relu": lambda: C.relu_network(relu(), af.Box(-1, 1)),
+    "relu anchors": lambda: C.relu_network(relu(), af.Box(-1, 1), by="anchors", anchors=33),
+    "max_affine": lambda: C.max_affine(wave, ONE, cells=32, lipschitz=3),
+    "max_affine coarse": lambda: C.max_affine(wave, ONE, cells=8, lipschitz=3),
+    "max_affine plane": lambda: C.max_affine(plane, TWO, cells=16, lipschitz=4),
+    "max_affine hard": lambda: C.max_affine(plane, TWO, cells=16, lipschitz=4, sharpness="hard"),
+    "max_affine adaptive": lambda: C.max_affine("x^8", {"x": (0, 1)}, cells=af.anchors.Adaptive(10)),
+    "max_affine tokens": lambda: C.max_affine(mixed, af.Box(0, 1, shape=(2, 1)), cells=6, lipschitz=2),
+    "max_affine mean": lambda: C.max_affine(lambda x: 1.0 * (x[..., 0] > 0.4), ONE, cells=16, norm=1),
+    "cross": lambda: C.cross_attention(lambda x, y: x[..., 0] * y[..., 0], ONE, ONE, grid=12, lipschitz=2),
+    "two_layer": lambda: C.two_layer(plane, TWO, grid=8, lipschitz=4),
+    "two_layer uniform": lambda: C.two_layer(
+        mixed, af.Box(0, 1, shape=(2, 1)), grid=6, lipschitz=2, collapse="uniform"
+    ),
+    "softmax_tail": lambda: C.softmax_tail(wave, ONE, grid=8, lipschitz=4),
+    "tensor_grid": lambda: C.tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-8),
+    "tensor_grid plane": lambda: C.tensor_grid("sin(3*x)*cos(2*y)", {"x": (-1, 1), "y": (0, 1)}, tol=1e-6),
+    "tensor_grid float32": lambda: C.tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-4, dtype="float32"),
+    "polynomial": lambda: C.polynomial("x^3 - x", {"x": (-1, 1)}, tol=1e-9),
+    "additive": lambda: C.additive("sin(3*x) + abs(y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-5),
+    "ridge": lambda: C.ridge("sin(x + 2*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6),
+    "kink": lambda: af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, 1e-5),
+    "runge": lambda: af.compile("1/(1 + 25*x^2)", {"x": (-1, 1)}, 1e-7),
+    "float32 compiled": lambda: af.compile("exp(x)*sin(3*x)", {"x": (0, 2)}, 1e-4, dtype="float32"),
+    "table": lambda: af.compile((np.linspace(0, 1, 30)[:, None], np.linspace(0, 1, 30) ** 2), None, 1e-6),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_network_gets_a_clean_bill(name: str) -> None:
+    found = af.diagnose(HEALTHY[name](), points=512)
+    assert found.healthy, str(found)
+
+
+@given(
+    st.integers(2, 60),
+    st.sampled_from(["tuned", "hard"]),
+    st.floats(-3, 3),
+    st.floats(0.1, 5),
+    st.floats(0.2, 3),
+    st.sampled_from(["float64", "float32"]),
+)
+@settings(max_examples=15, deadline=None)
+def test_no_false_alarm(anchors: int, sharp: str, lower: float, length: float, w: float, dtype: str) -> None:
+    net = C.truncated_linear([w], 0.3, lower, lower + length, anchors=anchors, sharpness=sharp, dtype=dtype)
+    found = af.diagnose(net, points=256)
+    assert found.healthy, str(found)
+
+
+def soft(c: float, **options: object) -> af.Compiled:
+    return C.truncated_linear([1.0], 0, -1, 1, anchors=21, sharpness=c / 0.1**2, **options)
+
+
+TOO_SOFT = {
+    "row": lambda: soft(0.05),
+    "nearly uniform": lambda: soft(1e-6),
+    "literal": lambda: soft(0.05, layout="literal"),
+    "on its interval": lambda: soft(0.05, domain=af.Box(-1, 1)),
+    "two_layer": lambda: C.two_layer(plane, TWO, grid=8, lipschitz=4, sharpness=1.0),
+    "softmax_tail": lambda: C.softmax_tail(plane, TWO, grid=8, lipschitz=4, sharpness=1.0),
+    "cross": lambda: C.cross_attention(
+        lambda x, y: np.sin(4 * x[..., 0]) * y[..., 0], ONE, ONE, grid=16, lipschitz=5, sharpness=3.0
+    ),
+    "fitted": lambda: scaled(HEALTHY["tensor_grid"](), 0.25),
+    "multihead": lambda: scaled(HEALTHY["multihead"](), 0.1),
+}
+
+
+@pytest.mark.parametrize("name", TOO_SOFT)
+def test_too_low_a_sharpness(name: str) -> None:
+    found = af.diagnose(TOO_SOFT[name]())
+    seen = [f for f in found.findings if f.severity != "note"]
+    assert not found.healthy
+    assert {f.signature for f in seen} <= {"uniform attention", "contradicted claims"}
+    assert any("sharpness is too low" in f.cause.lower() for f in seen)
+
+
+def test_the_sharpness_to_use_is_named() -> None:
+    (finding,) = af.diagnose(soft(0.05)).faults
+    assert finding.evidence["c now"] == pytest.approx(0.05)
+    assert 1.5 < finding.evidence["c then"] < 5
+    assert "by about 64" in finding.remedy
+
+
+GHOSTLESS = ["tensor_grid", "max_affine", "max_affine plane", "kink", "tensor_grid plane", "ridge"]
+
+
+@pytest.mark.parametrize("name", GHOSTLESS)
+@pytest.mark.parametrize("trim", [True, False])
+def test_missing_ghosts(name: str, trim: bool) -> None:
+    found = af.diagnose(without_ghosts(HEALTHY[name](), trim))
+    assert {f.signature for f in found.faults} == {"boundary artefact"}
+    assert all("Missing ghosts" in f.cause for f in found.faults)
+    assert all(f.where.head == 0 for f in found.faults)
+    assert all(f.evidence["keys beyond"] == 0 for f in found.faults)
+
+
+def test_ghosts_missing_at_one_end_are_missed_there_only() -> None:
+    net = HEALTHY["max_affine"]()
+    low = net.network.heads[0].claims.positions[:, 0] < 0
+
+    def change(_: int, head: Head) -> Head:
+        return replace(head, memory_keys=head.memory_keys[~low], memory_values=head.memory_values[~low], claims=None)
+
+    (finding,) = af.diagnose(changed(net, change)).faults
+    assert finding.evidence["end"] == "lower"
+
+
+@pytest.mark.parametrize(("head", "key", "steps"), [(1, 1, 0.5), (2, -2, -0.5), (1, 0, 0.5), (3, 0, 0.1)])
+def test_a_shifted_sentinel(head: int, key: int, steps: float) -> None:
+    found = af.diagnose(shifted(HEALTHY["multihead"](), head, key, steps))
+    (finding,) = found.faults
+    assert finding.signature == "boundary artefact"
+    assert "sentinel" in finding.cause
+    assert "shifted" in finding.cause
+    assert (finding.where.head, finding.where.keys) == (head, (key % 12,))
+    measured = finding.evidence["distance from the neighbour's nearest anchor in steps"]
+    assert measured == pytest.approx(steps, abs=1e-6)
+
+
+def test_a_shifted_sentinel_is_seen_without_claims_and_target() -> None:
+    bad = changed(shifted(HEALTHY["multihead"](), 1, 1, 0.5), lambda _, head: replace(head, claims=None))
+    found = af.diagnose(bad.network, np.linspace(-2, 2, 200).reshape(-1, 1, 1))
+    assert [f.where.keys for f in found.faults] == [(1,)]
+    good = changed(HEALTHY["multihead"](), lambda _, head: replace(head, claims=None))
+    assert af.diagnose(good.network, np.linspace(-2, 2, 200).reshape(-1, 1, 1)).healthy
+
+
+def test_a_missing_sentinel() -> None:
+    def change(i: int, head: Head) -> Head:
+        if i != 1:
+            return head
+        return replace(head, memory_keys=head.memory_keys[2:], memory_values=head.memory_values[2:], claims=None)
+
+    found = af.diagnose(changed(HEALTHY["multihead"](), change))
+    assert any("no sentinel at its lower end" in f.cause for f in found.faults)
+
+
+def test_too_many_anchors_for_float16_and_float32() -> None:
+    net = C.truncated_linear([1.0], 0, 2, 4, anchors=400)
+    assert af.diagnose(net).healthy
+    found = af.diagnose(net, dtype="float16")
+    assert [f.signature for f in found.faults] == ["lost argmax"]
+    assert "float64" in found.faults[0].remedy
+    assert "gate" in found.faults[0].remedy
+    overflow = af.diagnose(C.truncated_linear([1.0], 0, -1, 1, anchors=4000), dtype="float16")
+    assert [f.signature for f in overflow.faults] == ["score overflow"]
+    many = C.truncated_linear([1.0], 0, -1, 1, anchors=16384, sharpness="hard")
+    assert [f.signature for f in af.diagnose(many, dtype="float32").faults] == ["lost argmax"]
+
+
+def test_drift_either_way() -> None:
+    smooth = af.diagnose(scaled(HEALTHY["max_affine hard"](), 0.01))
+    assert ("interpolation drift", "warning") in [(f.signature, f.severity) for f in smooth.findings]
+    steps = af.diagnose(scaled(HEALTHY["tensor_grid"](), 8.0))
+    assert [f.signature for f in steps.faults if f.signature != "contradicted claims"] == ["interpolation drift"]
+    note = af.diagnose(HEALTHY["hard"]())
+    assert [(f.signature, f.severity) for f in note.findings] == [("interpolation drift", "note")]
+
+
+def test_torch_attention_anywhere() -> None:
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(16, 4, batch_first=True)
+    x = torch.randn(4, 10, 16)
+    with torch.no_grad():
+        attention.in_proj_weight[:32] *= 1e-3
+        attention.in_proj_bias[:32] = 0
+    found = af.diagnose(attention, x)
+    assert [f.signature for f in found.findings] == ["uniform attention"] * 4
+    with torch.no_grad():
+        attention.in_proj_weight[:32] *= 4e3
+    assert af.diagnose(attention, x).healthy
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, batch_first=True), 2).eval()
+    seen = af.diagnose(encoder, x)
+    assert [(h.layer, h.head) for h in seen.heads] == [(i, j) for i in range(2) for j in range(4)]
+    assert not any(part._forward_pre_hooks for part in encoder.modules())
+
+
+def test_torch_weights_are_those_of_torch() -> None:
+    from attnforge.measurement.diagnosis import module_views
+
+    torch.manual_seed(0)
+    attention = nn.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True, add_zero_attn=True)
+    x, mask = torch.randn(3, 5, 8), torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = attention
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x, x, x, attn_mask=mask)[0]
+
+    views = module_views(Masked(), (x,))
+    expected = attention(x, x, x, attn_mask=mask, average_attn_weights=False)[1].detach().double().numpy()
+    for view in views:
+        assert np.allclose(view.ran, expected[:, view.head].reshape(15, 7), atol=1e-6)
+        scores = view.scores(slice(None))
+        exact = np.exp(scores - scores.max(axis=1, keepdims=True))
+        assert np.allclose((exact / exact.sum(axis=1, keepdims=True)).astype(float), view.ran, atol=1e-5)
+
+
+def test_our_own_modules_and_in_context_networks() -> None:
+    net = HEALTHY["truncated_linear"]()
+    found = af.diagnose(net.module(), torch.zeros(50, 1, 2).uniform_(-2, 2))
+    assert found.healthy
+    assert found.heads[0].keys == 21
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 3))
+    for route in ("small_sharpness", "interpolation"):
+        fit = af.in_context.LeastSquares(steps=3, learning_rate=0.1, route=route).build(features=3)
+        assert af.diagnose(fit, (x, x @ [1.0, 2.0, 3.0])).healthy
+
+
+def test_text_and_json() -> None:
+    found = af.diagnose(soft(0.05))
+    text = str(found)
+    assert text.startswith("1 fault (1 head in float64")
+    for word in ("evidence", "cause", "remedy"):
+        assert word in text
+    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert data["healthy"] is False
+    assert data["findings"][0]["signature"] == "uniform attention"
+    assert str(af.diagnose(HEALTHY["gate"]())).startswith("healthy")
+
+
+def test_an_error_above_the_certificate_is_a_fault() -> None:
+    net = HEALTHY["gate"]()
+    bad = changed(net, lambda _, head: replace(head, memory_values=head.memory_values * 1.5))
+    assert "contradicted claims" in [f.signature for f in af.diagnose(bad).faults]
+
+
+def test_what_cannot_be_diagnosed_is_refused() -> None:
+    net = HEALTHY["truncated_linear"]()
+    with pytest.raises(af.DomainError, match="`x` must be given"):
+        af.diagnose(net.network)
+    with pytest.raises(af.TargetError, match="can be diagnosed"):
+        af.diagnose(3, 1.0)
+    with pytest.raises(af.TargetError, match="MultiheadAttention"):
+        af.diagnose(nn.Linear(2, 2), torch.zeros(3, 2))
+    with pytest.raises(af.DomainError, match="certified domain"):
+        af.diagnose(net, np.full((1, 1, 2), 99.0))
+    with pytest.raises(af.TargetError, match="own dtype"):
+        af.diagnose(nn.MultiheadAttention(4, 1), torch.zeros(3, 1, 4), dtype="float16")
+    with pytest.raises(af.TargetError, match="at least 1"):
+        af.diagnose(net, points=0)
