@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from attnforge.cli import apply, certify, compile, constructions, demo, experiment, inspect, measure
+from attnforge.cli import apply, certify, compile, constructions, demo, diagnose, experiment, inspect, measure, report
 from attnforge.cli.command import ExpressionCommand, Group
 
 __all__ = ["app", "main"]
@@ -25,6 +25,8 @@ app.command("compile", cls=ExpressionCommand, epilog=compile.EPILOG)(compile.run
 app.command("inspect", epilog=inspect.EPILOG)(inspect.run)
 app.command("certify", epilog=certify.EPILOG)(certify.run)
 app.command("measure", epilog=measure.EPILOG)(measure.run)
+app.command("diagnose", epilog=diagnose.EPILOG)(diagnose.run)
+app.command("report", epilog=report.EPILOG)(report.run)
 app.command("apply", epilog=apply.EPILOG)(apply.run)
 app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
 app.add_typer(experiment.app, name="experiment")

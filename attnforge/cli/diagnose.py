@@ -35,9 +35,9 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find out what is wrong with a saved model, and how to mend it.
+    """Find what is wrong with a saved model.
 
-    Each finding names the place, the evidence, the likely cause and the remedy.
+    Each finding names the place, the evidence, the likely cause and how to mend it.
     """
     from attnforge.compiler import diagnose
 

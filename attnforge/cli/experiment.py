@@ -26,7 +26,7 @@ EPILOG = """\
 Example:
 
 \b
-  attnforge experiment list
+  attnforge experiment list --json
   attnforge experiment rate-anchors --quick
   attnforge experiment temperature --betas 10,100,1000 --out results
   attnforge experiment all --config settings.toml --workers 4

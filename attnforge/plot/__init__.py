@@ -1,6 +1,24 @@
 """Pictures of compiled networks. Every function returns a matplotlib figure; nothing is shown or saved by itself."""
 
+from attnforge.plot.anchors import anchors
+from attnforge.plot.attention import attention_map
+from attnforge.plot.error_map import error_map
+from attnforge.plot.graph import graph
 from attnforge.plot.overview import overview
+from attnforge.plot.partition import partition
+from attnforge.plot.rates import Curve, rate_curves
 from attnforge.plot.section import section
+from attnforge.plot.trajectory import trajectory
 
-__all__ = ["overview", "section"]
+__all__ = [
+    "Curve",
+    "anchors",
+    "attention_map",
+    "error_map",
+    "graph",
+    "overview",
+    "partition",
+    "rate_curves",
+    "section",
+    "trajectory",
+]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.plot.anchors import Row, counted, single_row
+from attnforge.plot.keys import Row, counted, single_row
+from attnforge.plot.paths import path_through
 from attnforge.plot.sampling import Sample, Sectionable, finest
 from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, draw_error, figure_title, legend_above
-from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
 
@@ -20,25 +19,6 @@ BETWEEN = 8  # samples to a gap between anchors, ends counted once
 MOST_GAPS = 400  # sampled so
 BEYOND = 0.25  # of the target's range: how far beyond it values of anchors are still drawn
 UNEVEN = 4.0  # times the smallest gap: from here on gaps have a panel of their own
-
-
-@dataclass(frozen=True, eq=False)
-class Path:
-    """Points along a line of the box, by a number that grows from ``low`` to ``high``, and what that number is."""
-
-    box: Box
-    low: float
-    high: float
-    name: str
-    start: Array
-    end: Array
-
-    def at(self, along: Array) -> Array:
-        """Points (N, ...) at these numbers (N,), in the box."""
-        if self.box.lower.size == 1:
-            return np.clip(along.reshape(-1, *self.box.shape), self.box.lower, self.box.upper)
-        s = ((along - self.low) / (self.high - self.low)).reshape(-1, *(1,) * self.box.lower.ndim)
-        return np.clip((1 - s) * self.start + s * self.end, self.box.lower, self.box.upper)
 
 
 def line(compiled: Sectionable) -> Any:
@@ -51,8 +31,7 @@ def line(compiled: Sectionable) -> Any:
     from matplotlib.figure import Figure
 
     row = single_row(compiled.network, compiled.target.domain)
-    path = _path(compiled.target, row)
-    along, sample = _sampled(compiled, path, row)
+    along, sample, name = line_sample(compiled)
     uneven = row is not None and has_uneven_gaps(row)
     figure = Figure(figsize=(WIDTH, 6.6 if uneven else 5.4), layout="constrained")
     panels = figure.subplots(2 + uneven, 1, sharex=True, height_ratios=(3, 1.1, 1.6) if uneven else (3, 1.6))
@@ -65,9 +44,21 @@ def line(compiled: Sectionable) -> Any:
     if uneven and row is not None:
         draw_gaps(panels[1], row)
     draw_error(panels[-1], along, sample.error, compiled.certificate)
-    panels[-1].set_xlabel(path.name, parse_math=False)
+    panels[-1].set_xlabel(name, parse_math=False)
     figure.align_ylabels(panels)
     return figure
+
+
+def line_sample(compiled: Sectionable) -> tuple[Array, Sample, str]:
+    """Numbers along the line that :func:`line` shows, samples there, and what the numbers are."""
+    row = single_row(compiled.network, compiled.target.domain)
+    path = path_through(compiled.target, row)
+    grids = [np.linspace(path.low, path.high, count) for count in COUNTS]
+    if row is not None and len(row.positions):
+        grids.append(np.union1d(grids[-1], np.clip(_between(row.positions), path.low, path.high)))
+    sample = finest(compiled, [path.at(grid) for grid in grids])
+    along = next(grid for grid in grids if len(grid) == len(sample.points))
+    return along, sample, path.name
 
 
 def draw_values(axes: Any, along: Array, sample: Sample) -> None:
@@ -105,53 +96,19 @@ def has_uneven_gaps(row: Row) -> bool:
 
 def draw_gaps(axes: Any, row: Row) -> None:
     """The distance h between neighbouring anchors, between them, on a logarithmic axis."""
+    from matplotlib.ticker import NullFormatter
+
     gaps = np.diff(row.positions)
     axes.stairs(gaps, row.positions, baseline=None, color=GREEN, lw=1.2)
     axes.set_yscale("log")
     axes.set_ylim(gaps.min() / 3, gaps.max() * 3)
+    axes.yaxis.set_minor_formatter(NullFormatter())  # the panel is low: names of decades only
     axes.set_ylabel("anchor gap")
 
 
 def _alpha(count: int) -> float:
     """Ticks fade as they get many, so that a cluster is darker than a row."""
     return float(np.clip(60 / max(count, 1), 0.25, 0.9))
-
-
-def _path(target: Target, row: Row | None) -> Path:
-    box = target.domain
-    if box.lower.size == 1:
-        name = (target.names or ("x",))[0]
-        return Path(box, float(box.lower.item()), float(box.upper.item()), name, box.lower, box.upper)
-    if row is None:
-        return Path(box, 0.0, 1.0, "position on the diagonal of the domain", box.lower, box.upper)
-    start, end = (np.where(sign * row.weights > 0, box.upper, box.lower) for sign in (-1, 1))
-    start, end = (np.where(row.weights == 0, box.middle, corner) for corner in (start, end))
-    low, high = (float(row.weights @ corner) + row.offset for corner in (start, end))
-    return Path(box, low, high, "linear form  " + form_text(row, target.names), start, end)
-
-
-def form_text(row: Row, names: tuple[str, ...] | None) -> str:
-    """The form in the names of the inputs, if it is short; else in general."""
-    if names is None or len(names) > 4:
-        return "w · x + t"
-    terms = [_term(w, name) for w, name in zip(row.weights.tolist(), names, strict=True) if w]
-    constant = [_term(row.offset, "")] if row.offset else []
-    return " ".join([*terms, *constant]).removeprefix("+ ")
-
-
-def _term(factor: float, name: str) -> str:
-    """A signed summand; a factor of one goes without saying."""
-    size = "" if name and abs(factor) == 1 else f"{abs(factor):.3g}"
-    return " ".join(part for part in ("−" if factor < 0 else "+", size, name) if part)
-
-
-def _sampled(compiled: Sectionable, path: Path, row: Row | None) -> tuple[Array, Sample]:
-    grids = [np.linspace(path.low, path.high, count) for count in COUNTS]
-    if row is not None and len(row.positions):
-        grids.append(np.union1d(grids[-1], np.clip(_between(row.positions), path.low, path.high)))
-    sample = finest(compiled, [path.at(grid) for grid in grids])
-    along = next(grid for grid in grids if len(grid) == len(sample.points))
-    return along, sample
 
 
 def _between(anchors: Array) -> Array:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.plot.anchors import counted, single_row
+from attnforge.plot.keys import counted, single_row
 from attnforge.plot.line import draw_anchors
-from attnforge.plot.plane import draw_bar, draw_map, error_title, label_inputs, limits, map_note, mark_worst, mesh
+from attnforge.plot.plane import draw_bar, draw_error_map, draw_map, label_inputs, limits, map_note, mesh
 from attnforge.plot.sampling import Sample, Sectionable, compared
-from attnforge.plot.style import BLUE, GREY, WIDTH, draw_error, figure_title, largest_seen, legend_above, log_floor
+from attnforge.plot.style import BLUE, GREY, WIDTH, draw_error, figure_title, legend_above
 from attnforge.targets import Table
 
 Array = npt.NDArray[np.float64]
@@ -23,10 +23,14 @@ SIDE = 129
 
 def listing(compiled: Sectionable, table: Table) -> Any:
     """One input: the points and the network's curve. Two: maps. More: the points one after the other."""
-    rows = _shown(len(table.points))
-    values = table.table_values[rows].reshape(len(rows), -1)
-    sample = compared(compiled, table.points[rows], values)
+    sample = listed_sample(compiled, table)
     return _maps(compiled, sample) if table.points.shape[1] == 2 else _curve(compiled, sample)
+
+
+def listed_sample(compiled: Sectionable, table: Table) -> Sample:
+    """Both at the listed points, or at evenly many of them."""
+    rows = _shown(len(table.points))
+    return compared(compiled, table.points[rows], table.table_values[rows].reshape(len(rows), -1))
 
 
 def _curve(compiled: Sectionable, sample: Sample) -> Any:
@@ -61,7 +65,7 @@ def _curve(compiled: Sectionable, sample: Sample) -> Any:
 def _maps(compiled: Sectionable, sample: Sample) -> Any:
     from matplotlib.figure import Figure
 
-    box, certificate = compiled.target.domain, compiled.certificate
+    box = compiled.target.domain
     figure = Figure(figsize=(WIDTH, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     output = np.asarray(compiled.at_points(mesh(box, SIDE))).reshape(SIDE**2, -1)[:, 0]
@@ -72,14 +76,7 @@ def _maps(compiled: Sectionable, sample: Sample) -> Any:
     left.scatter(x, y, c=sample.wanted[:, 0], s=size, clip_on=False, **shown)
     left.set_title(f"attention output; dots: listed points ({len(x):,} shown)", fontsize=9)
     draw_bar(figure, image, left, "value")
-    seen = largest_seen(sample.error, certificate)
-    floor = log_floor(seen)
-    logs = np.log10(np.maximum(sample.error, floor))
-    low, high = float(np.log10(floor)), float(np.log10(max(seen, 10 * floor)))
-    dots = right.scatter(x, y, c=logs, s=size, cmap="YlOrBr", vmin=low, vmax=high, clip_on=False)
-    right.set_title(error_title(seen, certificate), fontsize=9)
-    mark_worst(right, sample.points, sample.error, certificate)
-    draw_bar(figure, dots, right, "log10 of the error at listed points", whole=True)
+    draw_error_map(figure, right, compiled, sample, dots=True)
     label_inputs((left, right), compiled.target.names)
     figure_title(figure, compiled.construction, compiled.target.describe(), map_note(compiled))
     return figure

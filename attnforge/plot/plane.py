@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from attnforge.certification import Certificate
 from attnforge.network import Network
-from attnforge.plot.anchors import counted, planes, rows
+from attnforge.plot.keys import counted, planes, rows
 from attnforge.plot.sampling import Sample, Sectionable, finest
-from attnforge.plot.style import SKY, WIDTH, figure_title, largest_seen, log_floor
-from attnforge.targets import Box
+from attnforge.plot.style import GREY, SKY, WIDTH, figure_title, largest_seen, log_floor
+from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def plane(compiled: Sectionable) -> Any:
     from matplotlib.figure import Figure
 
     box = compiled.target.domain
-    sample = finest(compiled, [mesh(box, count) for count in COUNTS])
+    sample = plane_sample(compiled)
     figure = Figure(figsize=(WIDTH, 3.75), layout="constrained")
     left, middle, right = figure.subplots(1, 3, sharey=True)
     outputs = sample.wanted.shape[1]
@@ -40,10 +40,21 @@ def plane(compiled: Sectionable) -> Any:
     left.set_title("target", fontsize=9)
     middle.set_title("attention output", fontsize=9)
     draw_bar(figure, pictures[0], [left, middle], "value" if outputs == 1 else f"value (first of {outputs})")
-    _draw_error(figure, right, compiled, sample)
+    draw_error_map(figure, right, compiled, sample)
     label_inputs((left, middle, right), compiled.target.names)
     figure_title(figure, compiled.construction, compiled.target.describe(), map_note(compiled))
     return figure
+
+
+def is_plane(target: Target) -> bool:
+    """Whether a target is a function of two inputs that both vary."""
+    box = target.domain
+    return target.layout == "function" and box.shape == (2,) and bool((box.upper > box.lower).all())
+
+
+def plane_sample(compiled: Sectionable) -> Sample:
+    """Samples on a grid of the box, as fine as the time allows."""
+    return finest(compiled, [mesh(compiled.target.domain, count) for count in COUNTS])
 
 
 def mesh(box: Box, count: int) -> Array:
@@ -103,10 +114,10 @@ def error_title(seen: float, certificate: Certificate) -> str:
     return f"largest error seen {seen:.2g}"
 
 
-def map_note(compiled: Sectionable) -> str:
-    """Size of the network, and what the ring is."""
+def map_note(compiled: Sectionable, *, short: bool = False) -> str:
+    """Size of the network, unless it must be ``short``, and what the ring is."""
     ring = "ring: worst point seen" + (" (not a bound)" if compiled.certificate.bound is None else "")
-    return f"{counted(compiled.network)}; {ring}"
+    return ring if short else f"{counted(compiled.network)}; {ring}"
 
 
 def mark_worst(axes: Any, points: Array, error: Array, certificate: Certificate) -> None:
@@ -118,18 +129,24 @@ def mark_worst(axes: Any, points: Array, error: Array, certificate: Certificate)
     axes.plot(*worst, "o", ms=9, mfc="none", mec="white", mew=1.3, clip_on=False, zorder=5)
 
 
-def _draw_error(figure: Any, axes: Any, compiled: Sectionable, sample: Sample) -> None:
+def draw_error_map(figure: Any, axes: Any, compiled: Sectionable, sample: Sample, *, dots: bool = False) -> None:
+    """log10 of the error on the box, or as ``dots`` where it is known at single points, with the worst point."""
     box = compiled.target.domain
     seen = largest_seen(sample.error, compiled.certificate)
     floor = log_floor(seen)
     logs = np.log10(np.maximum(sample.error, floor))
-    image = draw_map(axes, box, logs, (float(np.log10(floor)), float(np.log10(max(seen, 10 * floor)))), "YlOrBr")
+    ends = float(np.log10(floor)), float(np.log10(max(seen, 10 * floor)))
+    if dots:
+        look = {"s": 22 if len(logs) <= 400 else 6, "cmap": "YlOrBr", "vmin": ends[0], "vmax": ends[1]}
+        image = axes.scatter(*sample.points.T, c=logs, clip_on=False, edgecolors=GREY, linewidths=0.3, **look)
+    else:
+        image = draw_map(axes, box, logs, ends, "YlOrBr")
+        _draw_anchors(axes, compiled.network, box)
+        axes.set_xlim(box.lower[0], box.upper[0])
+        axes.set_ylim(box.lower[1], box.upper[1])
     axes.set_title(error_title(seen, compiled.certificate), fontsize=9)
-    _draw_anchors(axes, compiled.network, box)
     mark_worst(axes, sample.points, sample.error, compiled.certificate)
-    draw_bar(figure, image, axes, "log10 of the error", whole=True)
-    axes.set_xlim(box.lower[0], box.upper[0])
-    axes.set_ylim(box.lower[1], box.upper[1])
+    draw_bar(figure, image, axes, "log10 of the error" + " at listed points" * dots, whole=True)
 
 
 def _draw_anchors(axes: Any, network: Network, box: Box) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, SKY
+from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY
 
-COLUMN = 3.4  # inches: one column of a paper
 SERIES = (  # colour, marker and dash: curves differ in more than colour
     (BLUE, "o", "-"),
     (ORANGE, "s", "-"),
     (GREEN, "^", "-"),
-    ("#CC79A7", "D", "--"),
+    (PURPLE, "D", "--"),
     (SKY, "v", "--"),
     ("#E69F00", "P", "--"),
     ("#000000", "X", ":"),
@@ -47,7 +46,7 @@ def rate_curves(
     width: float = COLUMN,
     height: float = 3.0,
 ) -> Any:
-    """A figure of errors against sizes on logarithmic axes; ``slopes`` are drawn as triangles' worth of grey lines.
+    """A figure of errors against sizes on logarithmic axes, with grey lines of the ``slopes`` to compare with.
 
     >>> figure = rate_curves([Curve("hard", [10, 20, 40], [0.1, 0.05, 0.025])], x_label="anchors p", y_label="error")
     >>> figure.axes[0].get_xscale(), [text.get_text() for text in figure.legends[0].get_texts()]

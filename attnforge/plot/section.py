@@ -6,7 +6,7 @@ from typing import Any
 
 from attnforge.plot.line import line
 from attnforge.plot.listing import listing
-from attnforge.plot.plane import plane
+from attnforge.plot.plane import is_plane, plane
 from attnforge.plot.sampling import Sectionable
 from attnforge.targets import Table
 
@@ -19,7 +19,4 @@ def section(compiled: Sectionable) -> Any:
     """
     if isinstance(compiled.target, Table):
         return listing(compiled, compiled.target)
-    box = compiled.target.domain
-    if compiled.target.layout == "function" and box.shape == (2,) and (box.upper > box.lower).all():
-        return plane(compiled)
-    return line(compiled)
+    return plane(compiled) if is_plane(compiled.target) else line(compiled)

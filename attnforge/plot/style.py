@@ -13,19 +13,56 @@ from attnforge.certification import Certificate
 Array = npt.NDArray[np.float64]
 
 BLUE, SKY, ORANGE, GREEN, GREY = "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#777777"  # Okabe and Ito
-WIDTH = 7.2  # inches
+PURPLE = "#CC79A7"  # of the same palette
+WIDTH, COLUMN = 7.2, 3.4  # inches: two columns of a paper, and one
 LINE, LINES = 84, 2  # characters of a line in a title, and lines of the construction and the target
+NARROW = 46  # characters of a line above a figure as wide as a column
 DEPTH = 1e-4  # of the largest error: how far down the logarithmic axis of errors reaches
 
 
-def heading(construction: str, text: str, note: str = "") -> str:
+def printable(text: str) -> str:
+    r"""The text with every character that does not print shown escaped; blanks and line ends stay.
+
+    Fonts have no picture of control characters, and files cannot hold half a surrogate pair.
+
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    kept = (c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(kept)
+
+
+def fitted(text: str, width: float, size: float) -> str:
+    """The text, on one line, cut so that it is at most ``width`` inches wide in letters of ``size`` points.
+
+    >>> fitted("sum of many words", 0.6, 8), fitted("sum", 0.6, 8)
+    ('sum of…', 'sum')
+    """
+    words = " ".join(printable(text).split())[: int(72 * width)]
+    if _inches(words, size) <= width:
+        return words
+    while words and _inches(words + "…", size) > width:
+        words = words[:-1]
+    return words.rstrip() + "…"
+
+
+def _inches(text: str, size: float) -> float:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextToPath
+
+    font = FontProperties(size=size)
+    return float(TextToPath().get_text_width_height_descent(text, font, ismath=False)[0]) / 72 if text else 0.0
+
+
+def heading(construction: str, text: str, note: str = "", line: int = LINE) -> str:
     """Construction, target and a note on a line of its own; long texts are wrapped, then cut.
 
     >>> heading("gate", "clamp(x, 0, 1)")
     'gate:  clamp(x, 0, 1)'
     """
-    words = " ".join(text.split())
-    lines = textwrap.wrap(f"{construction}:  {words}", LINE, max_lines=LINES, placeholder=" ...") or [construction]
+    words = " ".join(printable(text).split())
+    name = printable(construction)
+    lines = textwrap.wrap(f"{name}:  {words}", line, max_lines=LINES, placeholder=" ...") or [name]
     return "\n".join([*lines, *([note] if note else [])])
 
 
@@ -35,23 +72,44 @@ def title(axes: Any, construction: str, text: str, note: str = "") -> None:
 
 
 def figure_title(figure: Any, construction: str, text: str, note: str = "") -> None:
-    """The heading above a figure, as it is."""
-    figure.suptitle(heading(construction, text, note), fontsize=10, parse_math=False)
+    """The heading above a figure, as it is; in smaller letters above one that is as wide as a column."""
+    narrow = figure.get_figwidth() < (WIDTH + COLUMN) / 2
+    text = heading(construction, text, note, NARROW if narrow else LINE)
+    figure.suptitle(text, fontsize=8 if narrow else 10, parse_math=False)
 
 
-def legend_above(axes: Any) -> None:
-    """The legend in one row above the panel, where it hides nothing."""
+def label_size(axes: Any, size: float) -> None:
+    """Numbers, names and title of a panel in letters of this size."""
+    axes.tick_params(which="both", labelsize=size)
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        text.set_fontsize(size)
+
+
+def legend_above(axes: Any, *, user_text: bool = False, size: float = 9, columns: int | None = None) -> None:
+    """The legend above the panel, where it hides nothing, in one row or in so many columns.
+
+    With ``user_text`` its words may be a user's and are drawn as they are.
+    """
     labels = axes.get_legend_handles_labels()[1]
-    axes.legend(
+    legend = axes.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 0.99),
-        ncols=len(labels),
+        ncols=columns or len(labels),
         frameon=False,
-        fontsize=9,
+        fontsize=size,
         borderaxespad=0.1,
         handlelength=1.6,
         columnspacing=1.4,
     )
+    if user_text:
+        as_written(legend)
+
+
+def as_written(legend: Any) -> None:
+    """Words of a legend that may be a user's: cut, escaped, never taken for mathematics."""
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+        text.set_text(fitted(text.get_text(), 2.0, text.get_fontsize()))
 
 
 def draw_error(
@@ -83,9 +141,9 @@ def largest_seen(error: npt.NDArray[Any], certificate: Certificate) -> float:
     return max(known, float(np.max(error, initial=0.0, where=np.isfinite(error))))
 
 
-def log_floor(seen: float) -> float:
+def log_floor(seen: float, depth: float = DEPTH) -> float:
     """The least error a logarithmic scale shows: what is smaller is drawn there."""
-    return DEPTH * seen if seen > 0 else np.finfo(np.float64).eps * DEPTH
+    return depth * seen if seen > 0 else np.finfo(np.float64).eps * depth
 
 
 def _draw_seen(axes: Any, seen: float, certificate: Certificate) -> None:

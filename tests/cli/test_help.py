@@ -4,7 +4,7 @@ import pytest
 
 import attnforge as af
 
-VERBS = ("compile", "inspect", "certify", "measure", "apply", "constructions")
+VERBS = ("compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "constructions", "experiment")
 
 
 def test_version(run) -> None:
@@ -15,7 +15,7 @@ def test_the_main_help_names_every_verb_and_every_exit_code(run) -> None:
     text = run("--help").stdout
     listed = re.findall(r"^  (\w+)  +\S", text.partition("Commands:")[2].partition("Example:")[0], re.MULTILINE)
     assert tuple(listed) == VERBS
-    assert [int(code) for code in re.findall(r"^ +(\d)  \w", text, re.MULTILINE)] == list(range(8))
+    assert [int(code) for code in re.findall(r"^ +(\d)  \w", text, re.MULTILINE)] == list(range(9))
     assert "..." not in text.partition("Commands:")[2]  # no summary is cut short
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.plot.anchors import Row
-from attnforge.plot.line import form_text, has_uneven_gaps, line
+from attnforge.plot.keys import Row
+from attnforge.plot.line import has_uneven_gaps, line
 
 
 def kinked():
@@ -92,21 +92,6 @@ def test_uneven_gaps():
     assert has_uneven_gaps(row([0.0, 1.0, 2.0, 6.1]))
     assert not has_uneven_gaps(row([0.0]))
     assert not has_uneven_gaps(row([]))
-
-
-@pytest.mark.parametrize(
-    ("weights", "offset", "names", "text"),
-    [
-        ((0.5, 1.0, -1.0), 0.0, ("x", "y", "z"), "0.5 x + y − z"),
-        ((-2.0, 0.0), 0.25, ("x", "y"), "− 2 x + 0.25"),
-        ((1.0, 1.0), -3.0, ("a-b", "$y$"), "a-b + $y$ − 3"),
-        ((1e-5, -1.0), 0.0, ("x", "y"), "1e-05 x − y"),
-        ((1.0,) * 5, 0.0, tuple("abcde"), "w · x + t"),
-        ((1.0, 2.0), 0.0, None, "w · x + t"),
-    ],
-)
-def test_forms_in_words(weights, offset, names, text):
-    assert form_text(row([], weights, offset), names) == text
 
 
 @pytest.mark.parametrize("text", ["$\\frac{1}{0}$ and $x_", "a\nb\tc", "x" * 500, "sin(x) + " * 60])

@@ -1,0 +1,161 @@
+"""Iterates of an algorithm that attention runs: coordinates step by step, distance to a reference, path over a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.errors import DomainError
+from attnforge.plot.style import (
+    BLUE,
+    COLUMN,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    WIDTH,
+    as_written,
+    label_size,
+    log_floor,
+)
+
+Array = npt.NDArray[np.float64]
+Loss = Callable[[Array], npt.ArrayLike]
+
+LOOKS = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PURPLE, ":"), (SKY, "-"), (GREY, "--"))
+SIDE = 81  # values of the loss to a side of its contours
+ROOM = 0.25  # of the path's extent: how far contours reach beyond it
+SIZE = 8  # points of letters
+
+
+def trajectory(
+    iterates: npt.ArrayLike,
+    reference: npt.ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    *,
+    loss: Loss | None = None,
+) -> Any:
+    """Iterates as ``net.trajectory(X, y)`` gives them, one column wide a panel.
+
+    A panel with every coordinate (the first six) against the step; with a ``reference``, one with the distance to it
+    on a logarithmic axis; with a ``loss`` of two coordinates, one with the path over its contours. Of several
+    trajectories the first one's coordinates are drawn, and all distances and paths.
+
+    Args:
+        iterates: (steps, d) or (..., steps, d).
+        reference: a point (d,) such as a minimiser, points (..., d), or iterates (..., steps, d) to compare with.
+        names: of the d coordinates.
+        loss: from points (N, 2) to values (N,).
+
+    >>> steps = np.arange(1, 9)
+    >>> figure = trajectory(np.stack([0.5**steps, 0.8**steps], axis=-1), reference=[0.0, 0.0])
+    >>> [axes.get_yscale() for axes in figure.axes]
+    ['linear', 'log']
+    """
+    from matplotlib.figure import Figure
+
+    runs = _runs(iterates)
+    count, _, d = runs.shape
+    labels = _labels(names, d)
+    if loss is not None and d != 2:
+        raise DomainError("A path over the contours of a loss has two coordinates", f"{d}", "Leave `loss` out")
+    goal = None if reference is None else _reference(reference, np.shape(iterates))
+    panels = 1 + (goal is not None) + (loss is not None)
+    figure = Figure(figsize=(COLUMN if panels == 1 else WIDTH, 2.6), layout="constrained")
+    axes = list(np.atleast_1d(figure.subplots(1, panels)))
+    draw_coordinates(axes[0], runs[0], labels, None if goal is None else goal[0, -1])
+    if count > 1:
+        axes[0].set_title(f"the first of {count:,} trajectories", fontsize=SIZE)
+    if goal is not None:
+        draw_distance(axes[1], runs, goal)
+    if loss is not None:
+        draw_path(axes[-1], runs, loss, labels, None if goal is None else goal[0, -1])
+    for panel in axes:
+        label_size(panel, SIZE)
+    return figure
+
+
+def draw_coordinates(axes: Any, iterates: Array, names: Sequence[str], goal: Array | None = None) -> None:
+    """Coordinates (steps, d) against the step, the first six; dotted lines at the coordinates of a ``goal`` (d,)."""
+    steps = np.arange(1, len(iterates) + 1)
+    d = iterates.shape[1]
+    for j, (colour, dash) in zip(range(d), LOOKS, strict=False):
+        axes.plot(steps, iterates[:, j], color=colour, ls=dash, lw=1.3, label=names[j])
+        if goal is not None:
+            axes.axhline(goal[j], color=colour, lw=0.7, ls=(0, (1, 2)))
+    axes.set_xlabel("step")
+    axes.set_ylabel("coordinate" if d <= len(LOOKS) else f"coordinate (first {len(LOOKS)} of {d})")
+    as_written(axes.legend(loc="best", fontsize=7, frameon=False, ncols=2, handlelength=2.4))
+
+
+def draw_distance(axes: Any, runs: Array, goal: Array) -> None:
+    """|w - reference| of runs (count, steps, d), the median thick where there are several."""
+    distance = np.linalg.norm(runs - goal, axis=-1)
+    steps, floor = np.arange(1, distance.shape[1] + 1), log_floor(float(distance.max()), 1e-16)
+    shown = np.maximum(distance, floor)
+    if len(shown) > 1:
+        axes.plot(steps, shown.T, color=SKY, lw=0.6, alpha=0.7)
+        axes.plot([], [], color=SKY, lw=0.6, label=f"each of {len(shown):,}")
+        axes.plot(steps, np.median(shown, axis=0), color=BLUE, lw=1.5, label="median")
+        axes.legend(loc="best", fontsize=7, frameon=False)
+    else:
+        axes.plot(steps, shown[0], color=BLUE, lw=1.3, marker="o" if len(steps) <= 30 else "", ms=2.5)
+    axes.set_yscale("log")
+    axes.set_xlabel("step")
+    axes.set_ylabel("distance to the reference")
+
+
+def draw_path(axes: Any, runs: Array, loss: Loss, names: Sequence[str], goal: Array | None = None) -> None:
+    """Paths (count, steps, 2) over contours of the loss; a star at the ``goal`` (2,)."""
+    marked = runs.reshape(-1, 2) if goal is None else np.vstack([runs.reshape(-1, 2), goal])
+    low, high = marked.min(axis=0), marked.max(axis=0)
+    room = ROOM * np.where(high > low, high - low, 1.0)
+    x, y = (np.linspace(a, b, SIDE) for a, b in zip(low - room, high + room, strict=True))
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    heights = np.asarray(loss(points), dtype=np.float64).reshape(SIDE, SIDE)
+    above = heights - np.nanmin(heights)
+    levels = np.nanmax(above) * np.linspace(0.0, 1.0, 13)[1:-1] ** 2  # closer where the loss is flat
+    axes.contour(x, y, above, levels=np.unique(levels), colors=GREY, linewidths=0.6, alpha=0.8)
+    for i, run in enumerate(runs):
+        axes.plot(run[:, 0], run[:, 1], color=BLUE, lw=1, marker="o", ms=2.5 if len(run) <= 60 else 0)
+        axes.plot(*run[0], "s", color=GREEN, ms=5, ls="", label="first step" if i == 0 else None, zorder=3)
+    if goal is not None:
+        axes.plot(*goal, "*", color=ORANGE, ms=9, ls="", label="reference", zorder=4)
+    axes.set_xlabel(names[0], parse_math=False)
+    axes.set_ylabel(names[1], parse_math=False)
+    axes.legend(loc="best", fontsize=7, framealpha=0.8)
+
+
+def _runs(iterates: npt.ArrayLike) -> Array:
+    """The iterates as (count, steps, d)."""
+    array = np.asarray(iterates, dtype=np.float64)
+    if array.ndim < 2 or 0 in array.shape:
+        raise DomainError("Iterates have shape (steps, d) or (..., steps, d)", f"shape {array.shape}", "Reshape them")
+    if not np.isfinite(array).all():
+        raise DomainError("Iterates must be finite", "NaN or infinity", "Take a smaller learning rate")
+    return array.reshape(-1, *array.shape[-2:])
+
+
+def _reference(reference: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
+    """The reference as (count, steps, d): given for all steps, or one point (d,) or a point a trajectory (..., d)."""
+    given = np.asarray(reference, dtype=np.float64)
+    fits = given.shape == shape or given.shape == shape[-2:]
+    if not fits:
+        given = given[..., None, :]
+    try:
+        return np.broadcast_to(given, shape).reshape(-1, *shape[-2:])
+    except ValueError:
+        wanted = f"The reference of iterates {shape} is a point, a point each, or as many iterates"
+        raise DomainError(wanted, f"shape {np.shape(reference)}", "Reshape it") from None
+
+
+def _labels(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"w{j}" for j in range(d))
+    if len(names) != d:
+        raise DomainError(f"There must be a name for each of the {d} coordinates", f"{len(names)}", "Name all of them")
+    return tuple(str(name) for name in names)
