@@ -19,12 +19,12 @@ S = TypeVar("S", bound=Settings)
 class Finding:
     """A claim, what became of it, and the numbers that say so.
 
-    ``confirmed`` and ``refuted`` are for claims that could have come out either way; what has no claim behind it is
-    ``measured``. A ``law`` is a promise of attnforge itself: refuted, it is a defect.
+    ``confirmed`` and ``refuted`` are for claims that could have come out either way, ``undecided`` for those that too
+    few or too noisy results leave open; what has no claim behind it is ``measured``. A ``law`` is a promise of attnforge itself: refuted, it is a defect.
     """
 
     claim: str
-    verdict: Literal["confirmed", "refuted", "measured"]
+    verdict: Literal["confirmed", "refuted", "undecided", "measured"]
     evidence: str
     law: bool = False
 

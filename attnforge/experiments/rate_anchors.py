@@ -18,7 +18,7 @@ from attnforge.experiments.table import Table
 LOWER, UPPER, REACH = -1.0, 1.0, 2.0  # clamp(y, -1, 1) for y in [-2, 2]
 CONSTRUCTED = ("hard", "tuned")
 TRAINING, BATCH = 4096, 512  # points, and points a step
-FRESH = 100_000  # random points that errors are measured on
+FRESH = 100_000  # points that errors are measured on: random ones and a search from the worst, or evenly spaced ones
 
 
 @dataclass(frozen=True)

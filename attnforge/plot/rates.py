@@ -91,7 +91,7 @@ def plain(axes: Any, x_label: str, y_label: str, title: str = "") -> None:
     """Labels and a faint grid at the size of a paper's column."""
     axes.set_xlabel(x_label, fontsize=LABEL, parse_math=False)
     axes.set_ylabel(y_label, fontsize=LABEL, parse_math=False)
-    axes.tick_params(labelsize=LABEL - 1)
+    axes.tick_params(which="both", labelsize=LABEL - 1)
     axes.grid(True, color="#dddddd", lw=0.5, zorder=0)
     axes.set_axisbelow(True)
     if title:

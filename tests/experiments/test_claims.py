@@ -7,6 +7,8 @@ def test_a_rate_is_judged_by_its_interval() -> None:
     assert falls_as("", x, [1 / each for each in x], -1, slack=1e-9).verdict == "confirmed"
     assert falls_as("", x, [1 / each for each in x], -2, slack=0.1).verdict == "refuted"
     assert falls_as("", x, [1 / each**2 for each in x], -1).verdict == "refuted"
+    assert falls_as("", x, [1, 0.1, 1, 0.1], -1).verdict == "undecided"
+    assert falls_as("", [1, 2], [1, 0.5], -1).verdict == "undecided"
     assert falls_as("", x, [1, 1, 1, 1], 0, slack=1e-9, more="flat").evidence.endswith("; flat")
 
 
