@@ -28,7 +28,7 @@ Example:
 \b
   attnforge experiment list --json
   attnforge experiment rate-anchors --quick
-  attnforge experiment temperature --betas 10,100,1000 --out results
+  attnforge experiment temperature --named 10,100,1000 --out results
   attnforge experiment all --config settings.toml --workers 4
   attnforge experiment all --cluster tcp://host:8786
 
@@ -180,10 +180,18 @@ def _run(
 ) -> Result:
     from attnforge.experiments import run
 
-    options = {"out": out, "workers": workers, "cluster": cluster, "again": again, "command": _command()}
     try:
         with progress(experiment.name) as advance:
-            return run(experiment, settings, progress=lambda done, total: advance(done / total), **options)
+            return run(
+                experiment,
+                settings,
+                out=out,
+                workers=workers,
+                cluster=cluster,
+                again=again,
+                command=_command(),
+                progress=lambda done, total: advance(done / total),
+            )
     except KeyboardInterrupt:
         note(f"interrupted: finished cases are in {out / experiment.name}; the same command goes on from there")
         raise

@@ -71,7 +71,7 @@ def certified(
 ) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
     compiled = Compiled(network, target, prove(network, target, dtype=dtype, progress=progress), construction, dtype)
-    found = measure(compiled, points=QUICK_POINTS, seconds=QUICK_SECONDS)
+    found = measure(compiled, points=QUICK_POINTS, seconds=QUICK_SECONDS, brief=True)
     if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
         raise CertificateError(
             "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)",

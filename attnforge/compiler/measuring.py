@@ -27,6 +27,7 @@ def measure(
     *,
     seed: int = 0,
     seconds: float | None = None,
+    brief: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Measurement:
     """The largest |net(x) - f(x)| found on random points, risky places and by climbing: a lower bound of the error.
@@ -39,14 +40,14 @@ def measure(
         points: how many random points; tables have their own.
         seed: of the random points.
         seconds: about how long the target may be evaluated; fewer points are looked at where it is slow.
+        brief: of sequences, evaluate about as many tokens as points of a function, and so fewer sequences.
         progress: called with the fraction done.
     """
     against = compared_with(compiled.target, target)
     if isinstance(against, Table):
         return _at_listed_points(compiled, against, progress)
-    return search(
-        compiled.at_points, against, compiled.network, points=points, seed=seed, progress=progress, seconds=seconds
-    )
+    run, network = compiled.at_points, compiled.network
+    return search(run, against, network, points=points, seed=seed, progress=progress, seconds=seconds, brief=brief)
 
 
 def attack(

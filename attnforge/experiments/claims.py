@@ -17,8 +17,8 @@ def falls_as(
 ) -> Finding:
     """Confirmed where the confidence interval of the fitted exponent, widened by ``slack``, holds the rate.
 
-    Where it also holds zero, that of a quantity that does not change, the claim stays undecided: noise confirms nothing.
-    A slack is for rates that hold in the limit: h = (b - a) / (p - 1) falls a little faster than 1/p.
+    Where it also holds zero, the rate of what does not change, the claim stays undecided: noise confirms nothing. A
+    slack is for rates that hold in the limit: h = (b - a) / (p - 1) falls a little faster than 1/p.
 
     >>> falls_as("error O(1/p)", [10, 20, 40], [0.1, 0.05, 0.025], -1, slack=0.02).evidence
     'slope -1.000 (95 % CI -1.000 to -1.000)'

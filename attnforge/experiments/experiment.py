@@ -20,7 +20,8 @@ class Finding:
     """A claim, what became of it, and the numbers that say so.
 
     ``confirmed`` and ``refuted`` are for claims that could have come out either way, ``undecided`` for those that too
-    few or too noisy results leave open; what has no claim behind it is ``measured``. A ``law`` is a promise of attnforge itself: refuted, it is a defect.
+    few or too noisy results leave open; what has no claim behind it is ``measured``. A ``law`` is a promise of
+    attnforge itself: refuted, it is a defect.
     """
 
     claim: str

@@ -5,10 +5,34 @@ from __future__ import annotations
 from typing import Any
 
 from attnforge.errors import TargetError
+from attnforge.experiments.boundary import Boundary
+from attnforge.experiments.constructed_vs_trained import ConstructedVsTrained
+from attnforge.experiments.dimension import Dimension
+from attnforge.experiments.dtypes import Dtypes
 from attnforge.experiments.experiment import Experiment
+from attnforge.experiments.in_context import InContext
+from attnforge.experiments.lebesgue import Lebesgue
+from attnforge.experiments.length import Length
 from attnforge.experiments.rate_anchors import RateAnchors
+from attnforge.experiments.rate_heads import RateHeads
+from attnforge.experiments.selection import Selection
+from attnforge.experiments.temperature import Temperature
+from attnforge.experiments.universality import Universality
 
-EXPERIMENTS: tuple[Experiment[Any], ...] = (RateAnchors(),)
+EXPERIMENTS: tuple[Experiment[Any], ...] = (
+    RateAnchors(),
+    RateHeads(),
+    Selection(),
+    Temperature(),
+    Boundary(),
+    Length(),
+    Universality(),
+    Lebesgue(),
+    InContext(),
+    Dimension(),
+    Dtypes(),
+    ConstructedVsTrained(),
+)
 
 
 def experiment(name: str) -> Experiment[Any]:

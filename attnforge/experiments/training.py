@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -45,16 +46,59 @@ class MemoryHeads(nn.Module):
         return mixed.sum(dim=0).reshape(x.shape[:-1])
 
 
+class PaddedSelfAttention(nn.Module):
+    """One layer of multi-head self-attention over a padded sequence, as Hu et al. 2025 train it.
+
+    A token becomes ``width`` features by a linear map, multiplied feature by feature by factors of its own position
+    (ones at first); p - n free tokens, on a line from -1 to 1 at first, stand behind the n tokens. H heads of width / H
+    features attend over all p, a linear map follows, and the first n tokens are read. Takes (batch, n, d), returns
+    (batch, n, width).
+    """
+
+    def __init__(
+        self, features: int, tokens: int, padded: int, heads: int = 1, width: int = 32, *, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.embed = nn.Linear(features, width)
+            self.project = nn.Linear(width, 3 * width)
+            self.mix = nn.Linear(width, width)
+        self.factors = nn.Parameter(torch.ones(tokens, width))
+        self.extra = nn.Parameter(torch.linspace(-1.0, 1.0, padded - tokens)[:, None].repeat(1, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """All output features of the n tokens."""
+        rows = torch.cat([self.embed(x) * self.factors, self.extra.expand(len(x), -1, -1)], dim=1)
+        query, key, value = self.project(rows).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        attended = nn.functional.scaled_dot_product_attention(query, key, value)
+        out: Tensor = self.mix(attended.transpose(1, 2).flatten(2))
+        return out[:, : x.shape[1]]
+
+
 def train(
-    module: nn.Module, inputs: Tensor, targets: Tensor, *, epochs: int, batch: int, rate: float = 1e-2, seed: int = 0
+    module: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    epochs: int,
+    batch: int,
+    rate: float = 1e-2,
+    seed: int = 0,
+    constant: bool = False,
+    after: Callable[[int], None] | None = None,
 ) -> Fit:
-    """Minimise the mean square error by Adam over shuffled batches, the step size falling to zero by a cosine."""
+    """Minimise the mean square error by Adam over shuffled batches, the step size falling to zero by a cosine.
+
+    With ``constant`` the step size stays. ``after`` is told the number of epochs done, after each; its time counts.
+    """
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(module.parameters(), lr=rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+    schedule = None if constant else torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     losses = []
     start = time.perf_counter()
-    for _ in range(epochs):
+    for epoch in range(epochs):
         total = 0.0
         for rows in torch.split(torch.randperm(len(inputs), generator=generator), batch):
             loss = nn.functional.mse_loss(module(inputs[rows]), targets[rows])
@@ -62,6 +106,9 @@ def train(
             torch.autograd.backward(loss)
             optimizer.step()
             total += loss.item() * len(rows)
-        schedule.step()
+        if schedule is not None:
+            schedule.step()
         losses.append(total / len(inputs))
+        if after is not None:
+            after(epoch + 1)
     return Fit(time.perf_counter() - start, tuple(losses))

@@ -19,6 +19,7 @@ from attnforge.targets import Box, Target
 Array = npt.NDArray[np.float64]
 
 HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
+FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
 
@@ -45,6 +46,7 @@ def search(
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
     seconds: float | None = None,
+    brief: bool = False,
 ) -> Measurement:
     """The largest |run(x) - target(x)| over random points, risky places and a climb from the worst of them.
 
@@ -61,14 +63,17 @@ def search(
         progress: told the fraction done.
         seconds: that evaluating the target may take, about; fewer points are looked at where it is slow, at least one.
             None: no limit. ``Measurement.points`` says how many were looked at.
+        brief: of sequences, evaluate about as many tokens as points of a function, and so fewer sequences.
     """
     if points < 1:
         raise TargetError("`points` must be at least 1", str(points), "Ask for more points")
     if seconds is not None and not seconds > 0:
         raise TargetError("`seconds` must be positive", str(seconds), "Leave it out for no limit")
-    effort = Effort(points)
+    effort, (box, tokens) = Effort(points), point_box(target, network)
+    if brief and tokens:
+        effort = effort.within(max(effort.evaluations // tokens, FEWEST))
     if seconds is not None:
-        effort = affordable(effort, target.values, *point_box(target, network), seconds)
+        effort = affordable(effort, target.values, box, tokens, seconds)
     return search_within(run, target, network, effort, seed=seed, progress=progress)
 
 

@@ -1,0 +1,351 @@
+"""Precision: error and bound of every dtype against the number of anchors, and anchors lost to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+import attnforge as af
+from attnforge.experiments.claims import within_bounds
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.settings import Settings, setting
+from attnforge.experiments.table import Table, markdown
+
+Array = npt.NDArray[np.float64]
+
+DTYPES = ("float64", "float32", "bfloat16", "float16")
+LOWER, UPPER, REACH = -1.0, 1.0, 2.0  # clamp(y, -1, 1) for y in [-2, 2]
+SMOOTH, LINE = "sin(8*x)", {"x": (-1.0, 1.0)}
+NOTHING = 1e-300  # a tolerance that no dtype reaches: the refusal says which one it does
+FRESH = 20_000
+WAYS = {  # how scores are written; all differ from -c (u - k)^2, u = (y - a) / h, by a term common to all keys
+    "paper": "k (2 u - k), k from 0 on: the paper's literal keys",
+    "anchors": "2 y L - L^2 on [0, 1]",
+    "centred": "kappa (2 u - kappa), kappa from the middle: ours",
+}
+SHORT = {"paper": "paper's keys k = 0, 1, ..", "anchors": "2 y L - L^2 on [0, 1]", "centred": "centred keys (ours)"}
+CHUNK = 500  # queries at a time
+QUERIES = 20_000
+USEFUL = 1.5  # the floor has begun where the error is so many times that of float64
+
+
+@dataclass(frozen=True)
+class DtypesSettings(Settings):
+    """Which dtypes, and how many anchors."""
+
+    dtypes: tuple[str, ...] = setting(DTYPES, explain="Some of " + ", ".join(DTYPES) + ".")
+    anchors: tuple[int, ...] = setting(
+        (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), (8, 32, 128, 512), explain="Anchors p of one head."
+    )
+    fitted: tuple[int, ...] = setting((5, 9, 17, 33, 65), (9, 17, 33), explain="Anchors of fitted heads.")
+    depths: tuple[int, ...] = setting((1, 2, 4), (1, 2), explain="Hidden layers of ReLU networks.")
+    targets: tuple[str, ...] = setting(
+        ("sin(8*x)", "abs(x)", "x^3 - x"), ("sin(8*x)",), explain="Formulas of x in [-1, 1] that are compiled."
+    )
+    selected: tuple[int, ...] = setting(
+        (16, 64, 256, 1024, 4096, 16_384), (16, 256, 1024, 4096), explain="Anchors p among which one is to be selected."
+    )
+
+
+class Dtypes(Experiment[DtypesSettings]):
+    """What rounding leaves of the constructions."""
+
+    name: ClassVar[str] = "dtype"
+    summary: ClassVar[str] = "error and bound against anchors in every dtype"
+    question: ClassVar[str] = (
+        "Where does the floor of each dtype begin, how many anchors are best in it, how far above the error is the "
+        "bound, which tolerances are refused that could be reached, and when do scores lose the anchor?"
+    )
+    settings = DtypesSettings
+
+    def cases(self, settings: DtypesSettings) -> Sequence[Case]:
+        """Anchored, gated and fitted heads, ReLU networks, compiled formulas, and selection, in every dtype."""
+        cases: list[Case] = []
+        for dtype in settings.dtypes:
+            cases += [{"kind": "truncated_linear", "dtype": dtype, "p": p} for p in settings.anchors]
+            cases += [{"kind": "gate", "dtype": dtype}]
+            cases += [{"kind": "tensor_grid", "dtype": dtype, "p": p} for p in settings.fitted]
+            cases += [
+                {"kind": "relu_network", "dtype": dtype, "depth": depth, "seed": settings.seed}
+                for depth in settings.depths
+            ]
+            cases += [{"kind": "compile", "dtype": dtype, "target": target} for target in settings.targets]
+            cases += [
+                {"kind": "selection", "dtype": dtype, "scores": way, "p": p, "seed": settings.seed}
+                for way in WAYS
+                for p in settings.selected
+            ]
+        return cases
+
+    def measure(self, case: Case) -> Sequence[Row]:
+        """Error, bound and keys, or that it was refused; or shares of wrong and lost anchors."""
+        if case["kind"] == "selection":
+            return [_selection(case["dtype"], case["scores"], case["p"], case["seed"])]
+        if case["kind"] == "compile":
+            return [_compiled(case["target"], case["dtype"])]
+        try:
+            net = _built(case)
+        except af.RefusalError:
+            return [{"refused": True}]
+        return [{"refused": False, **_judged(net)}]
+
+    def findings(self, table: Table, settings: DtypesSettings) -> Sequence[Finding]:
+        """Bounds, floors, best numbers of anchors, refusals, lost anchors."""
+        return [
+            within_bounds(table),
+            *(_floor(table, dtype) for dtype in settings.dtypes),
+            _exact_gate(table),
+            *(_fitted(table, dtype) for dtype in settings.dtypes),
+            _refusals(table),
+            *_lost(table),
+        ]
+
+    def notes(self, table: Table, settings: DtypesSettings) -> Sequence[str]:
+        """Gate, ReLU networks and compiled formulas; shares of wrong anchors."""
+        header = ["what", "dtype", "keys", "smallest tol", "error", "bound", "bound / error"]
+        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in _rows(table.where(kind=kind))]
+        selected = [
+            [row["dtype"], row["scores"], f"{row['p']:,}", f"{100 * row['wrong']:.2g} %", f"{100 * row['lost']:.2g} %"]
+            for row in _rows(table.where(kind="selection"))
+        ]
+        ways = "; ".join(f"*{way}*: {text}" for way, text in WAYS.items())
+        explained = f"Scores: {ways}. Wrong: not the nearest anchor; lost: further than one step from y."
+        lost = markdown(["dtype", "scores", "anchors p", "wrong", "lost"], [[str(c) for c in row] for row in selected])
+        return [markdown(header, rows), explained, lost]
+
+    def figures(self, table: Table, settings: DtypesSettings) -> Mapping[str, Any]:
+        """Errors and bounds against anchors; lost anchors against anchors."""
+        return {"dtype-error": _error_figure(table), "dtype-selection": _selection_figure(table)}
+
+
+def _built(case: Case) -> af.Compiled:
+    kind, dtype = case["kind"], case["dtype"]
+    box = af.Box(-REACH, REACH)
+    if kind == "truncated_linear":
+        p = case["p"]
+        return af.constructions.truncated_linear([1.0], 0.0, LOWER, UPPER, anchors=p, domain=box, dtype=dtype)
+    if kind == "gate":
+        return af.constructions.gate([1.0], 0.0, LOWER, UPPER, domain=box, dtype=dtype)
+    if kind == "tensor_grid":
+        return af.constructions.tensor_grid(SMOOTH, LINE, anchors=case["p"], dtype=dtype)
+    return af.constructions.relu_network(_stack(case["depth"], case["seed"]), af.Box(-1, 1), dtype=dtype)
+
+
+def _stack(depth: int, seed: int, width: int = 16) -> Any:
+    """A ReLU network of so many hidden layers, 4 inputs and one output, as torch makes it."""
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        inner = [each for _ in range(depth - 1) for each in (nn.Linear(width, width), nn.ReLU())]
+        return nn.Sequential(nn.Linear(4, width), nn.ReLU(), *inner, nn.Linear(width, 1))
+
+
+def _judged(net: af.Compiled) -> dict[str, Any]:
+    return {"keys": net.anchors, "error": af.measure(net, points=FRESH).sup, "bound": net.certificate.bound}
+
+
+def _compiled(target: str, dtype: str) -> Row:
+    """What `compile` says is the smallest tolerance, and what the network that keeps it reaches."""
+    try:
+        net = af.compile(target, LINE, tol=NOTHING, dtype=dtype)
+    except af.RefusalError as refusal:
+        least = refusal.smallest_tol
+        if least is None:
+            return {"refused": True}
+        net = af.compile(target, LINE, tol=least, dtype=dtype)
+        return {"refused": False, "smallest_tol": least, "construction": net.construction, **_judged(net)}
+    return {"refused": False, "smallest_tol": NOTHING, "construction": net.construction, **_judged(net)}
+
+
+def _selection(dtype: str, way: str, p: int, seed: int) -> Row:
+    """Shares of queries y in [0, 1] whose largest score is not the nearest anchor's, or is further than a step off."""
+    u = np.random.default_rng([seed, p]).uniform(0, p - 1, QUERIES)
+    chosen = np.concatenate([largest_score(part, p, way, dtype) for part in np.array_split(u, QUERIES // CHUNK)])
+    return {"wrong": float(np.mean(chosen != np.rint(u))), "lost": float(np.mean(np.abs(chosen - u) > 1))}
+
+
+def largest_score(u: Array, p: int, way: str, dtype: str) -> npt.NDArray[np.int64]:
+    """The anchor with the largest score, at places u in steps: queries and keys in the dtype, products as kernels form.
+
+    Half types are multiplied and added in float32, as attention kernels do.
+
+    >>> largest_score(np.array([3.2, 6.9]), 9, "centred", "float64").tolist()
+    [3, 7]
+    """
+    import torch
+
+    kind = getattr(torch, dtype)
+    wide = torch.float32 if kind in (torch.bfloat16, torch.float16) else kind
+    query, keys = _features(u, p, way)
+    q, k = (torch.from_numpy(array).to(kind).to(wide) for array in (query, keys))
+    return np.asarray((q @ k.mT).argmax(dim=-1).numpy())
+
+
+def _features(u: Array, p: int, way: str) -> tuple[Array, Array]:
+    """Queries (N, 2) and keys (p, 2) whose products are the scores."""
+    k, ones = np.arange(p, dtype=np.float64), np.ones_like(u)
+    if way == "anchors":
+        y, anchors = u / (p - 1), k / (p - 1)
+        return np.stack([2 * y, -ones], axis=1), np.stack([anchors, anchors**2], axis=1)
+    middle = p // 2 if way == "centred" else 0
+    place, kappa = u - middle, k - middle
+    return np.stack([2 * place, -ones], axis=1), np.stack([kappa, kappa**2], axis=1)
+
+
+def _floor(table: Table, dtype: str) -> Finding:
+    """Where the errors of a dtype leave those of float64, its best p, and what is refused."""
+    rows = table.where(kind="truncated_linear", dtype=dtype, refused=False).ordered("p")
+    clean = {row["p"]: row["error"] for row in _rows(table.where(kind="truncated_linear", dtype="float64"))}
+    p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
+    off = [int(n) for n, e in zip(p, errors, strict=True) if n in clean and e > USEFUL * float(clean[n] or np.nan)]
+    best = int(np.argmin(errors))
+    refused = table.where(kind="truncated_linear", dtype=dtype, refused=True).distinct("p")
+    evidence = (
+        f"best p = {p[best]:.0f} with error {errors[best]:.3g} (bound {bounds[best]:.3g}); bound / error "
+        f"{(bounds / errors).min():.2f} to {(bounds / errors).max():.2f}; "
+        + (f"above {USEFUL:g} times float64's error from p = {min(off)} on; " if off else "no floor in the sweep; ")
+        + (f"refused from p = {min(refused)} on" if refused else "nothing refused")
+    )
+    return Finding(f"truncated_linear in {dtype}: floor and best p", "measured", evidence)
+
+
+def _exact_gate(table: Table) -> Finding:
+    """The gate needs no anchors: is it more accurate than the best anchored head of its dtype?"""
+    parts, holds = [], True
+    for row in _rows(table.where(kind="gate")):
+        anchored = table.where(kind="truncated_linear", dtype=row["dtype"], refused=False).numbers("error").min()
+        holds &= bool(float(row["error"] or 0) < anchored)
+        parts.append(f"{row['dtype']} {row['error']:.2g} (best anchored head {anchored:.2g})")
+    return Finding.judged("in every dtype the gate errs less than any number of anchors", holds, "; ".join(parts))
+
+
+def _fitted(table: Table, dtype: str) -> Finding:
+    rows = table.where(kind="tensor_grid", dtype=dtype, refused=False).ordered("p")
+    p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
+    best = int(np.argmin(errors))
+    evidence = (
+        f"best p = {p[best]:.0f} with error {errors[best]:.2g} (bound {bounds[best]:.2g}); error {errors[0]:.2g} at "
+        f"p = {p[0]:.0f}, {errors[-1]:.2g} at p = {p[-1]:.0f}"
+    )
+    return Finding(f"fitted head of {SMOOTH} in {dtype}", "measured", evidence)
+
+
+def _refusals(table: Table) -> Finding:
+    """Whether the smallest tolerance that a refusal names is kept, and how far above the error it is."""
+    rows = table.where(kind="compile").having("smallest_tol")
+    ratio = rows.numbers("smallest_tol") / rows.numbers("error")
+    kept = bool(np.all(rows.numbers("error") <= rows.numbers("smallest_tol")))
+    parts = []
+    for dtype in rows.distinct("dtype"):
+        of = ratio[[name == dtype for name in rows.texts("dtype")]]
+        parts.append(f"{dtype} {np.min(of):.2g} to {np.max(of):.2g}")
+    broken = [
+        f"; {row['target']} in {row['dtype']}: named {row['smallest_tol']:.2g}, measured {row['error']:.2g}, proved "
+        f"{row['bound']:.2g}"
+        for row in _rows(rows)
+        if row["error"] > row["smallest_tol"]
+    ]
+    evidence = f"{len(rows)} networks; smallest tol / measured error: {', '.join(parts)}" + "".join(broken)
+    return Finding.judged("compile keeps the smallest tolerance that its refusal names", kept, evidence)
+
+
+def _lost(table: Table) -> list[Finding]:
+    """Wrong anchors in float32, way by way, whether centred scores lose the fewest, and what half types keep."""
+    rows = table.where(kind="selection")
+    found = []
+    for way in rows.where(dtype="float32").distinct("scores"):
+        of = _rows(rows.where(dtype="float32", scores=way).ordered("p"))
+        evidence = ", ".join(f"{100 * row['wrong']:.2g} % at p = {row['p']:,}" for row in of)
+        found.append(Finding(f"float32, scores {WAYS[way]}: wrong anchors", "measured", evidence))
+    pairs = [
+        (row["wrong"], rows.where(dtype=row["dtype"], p=row["p"], scores=way).numbers("wrong")[0])
+        for row in _rows(rows.where(scores="centred", dtype="float32"))
+        for way in ("paper", "anchors")
+    ]
+    fewer = sum(ours <= theirs for ours, theirs in pairs)
+    evidence = f"{fewer} of {len(pairs)} comparisons, over numbers of anchors and the two uncentred forms"
+    claim = "float32: centred coordinates choose a wrong anchor no more often than uncentred ones"
+    found.append(Finding.judged(claim, bool(pairs) and fewer == len(pairs), evidence))
+    return [*found, *(_half(rows, dtype) for dtype in rows.distinct("dtype") if dtype in ("bfloat16", "float16"))]
+
+
+def _half(rows: Table, dtype: str) -> Finding:
+    """Half types cannot even hold the place between many anchors."""
+    of = _rows(rows.where(dtype=dtype, scores="centred").ordered("p"))
+    evidence = ", ".join(f"{100 * row['wrong']:.2g} % at p = {row['p']:,}" for row in of)
+    return Finding(f"{dtype}, centred scores: wrong anchors", "measured", evidence)
+
+
+def _line(row: Mapping[str, Any]) -> list[str]:
+    what = {"relu_network": f"ReLU network, {row.get('depth')} hidden", "compile": f"compile {row.get('target')}"}
+    name = what.get(row["kind"], row["kind"])
+    if row["refused"]:
+        return [name, row["dtype"], "", "", "refused", "", ""]
+    least = f"{row['smallest_tol']:.2g}" if "smallest_tol" in row else ""
+    bound, error = row["bound"], row["error"]
+    ratio = f"{bound / error:.3g}" if bound is not None and error > 0 else ""
+    stated = "" if bound is None else f"{bound:.2g}"
+    return [name, row["dtype"], f"{row['keys']:,}", least, f"{error:.2g}", stated, ratio]
+
+
+def _error_figure(table: Table) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below
+    from attnforge.plot.style import WIDTH
+
+    figure = Figure(figsize=(WIDTH, 3.3), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, kind, title in zip(
+        panels,
+        ("truncated_linear", "tensor_grid"),
+        ("clamp(y, -1, 1), tuned head", f"{SMOOTH}, fitted head"),
+        strict=True,
+    ):
+        curves = []
+        for dtype, look in zip(table.distinct("dtype"), SERIES, strict=False):
+            rows = table.where(kind=kind, dtype=dtype, refused=False).ordered("p")
+            curves.append(Curve(f"{dtype}: error", rows.numbers("p"), rows.numbers("error"), look=look))
+            bound = (look[0], "x", ":")
+            curves.append(Curve(f"{dtype}: bound", rows.numbers("p"), rows.numbers("bound"), look=bound))
+        draw_rates(axes, curves, x_label="anchors p", y_label="largest error", title=title)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    fitted = table.where(kind="tensor_grid").distinct("p")
+    panels[1].set_xticks(fitted, [str(p) for p in fitted])
+    legend_below(figure, panels[0], 4)
+    return figure
+
+
+def _selection_figure(table: Table) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below
+    from attnforge.plot.style import WIDTH
+
+    rows = table.where(kind="selection")
+    shown = [dtype for dtype in rows.distinct("dtype") if rows.where(dtype=dtype).numbers("wrong").max() > 0]
+    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    panels = figure.subplots(1, max(1, len(shown)), sharey=True, squeeze=False)[0]
+    for axes, dtype in zip(panels, shown, strict=False):
+        curves = []
+        for way, look in zip(WAYS, SERIES, strict=False):
+            of = rows.where(dtype=dtype, scores=way).ordered("p")
+            curves.append(Curve(SHORT[way], of.numbers("p"), np.maximum(of.numbers("wrong"), 1 / QUERIES), look=look))
+        draw_rates(axes, curves, x_label="anchors p", y_label="", title=dtype)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    panels[0].set_ylabel(f"share of wrong anchors, at least 1/{QUERIES:,}", fontsize=8)
+    legend_below(figure, panels[0])
+    return figure
+
+
+def _rows(table: Table) -> Sequence[Mapping[str, Any]]:
+    """Rows whose cells are known to be there and of the right kind."""
+    return table.rows

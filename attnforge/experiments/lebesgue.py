@@ -1,0 +1,291 @@
+r"""Targets that are only integrable: errors of cell averages in $L_1$ and $L_2$ against the number of cells.
+
+What to expect, with cells h wide. Beside a jump one cell errs by a constant: $\|Af - f\|_p = O(h^{1/p})$; the same
+holds for the indicator of a set with a smooth border, which crosses O(1/h) cells of area h^2. Beside a pole
+$|x|^{-s}$, $s < 1/p$, the cell that holds it errs by $(\int_0^h x^{-sp})^{1/p} = O(h^{1/p - s})$ and the j-th cell
+after it by $O(h^{1/p - s} j^{-1-s})$, which adds up to the same order. The sup error cannot fall: the output is
+continuous, so it misses a jump by half of it at least, and it is bounded, so it misses a pole by any amount.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+import attnforge as af
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.settings import Settings, setting
+from attnforge.experiments.slope import fit_slope
+from attnforge.experiments.table import Table, markdown
+
+Array = npt.NDArray[np.float64]
+
+JUMP, CENTRE, RADIUS = 1 / 3, (0.45, 0.55), 0.3
+CHECKED = 16  # cells of the network whose reported norm is integrated once more
+FRESH = 5_000  # random points of a search for the sup error, besides the cells' borders
+SLACK = {1: 0.04, 2: 0.1}  # by inputs: rates are those of the limit, and few cells meet a border unevenly
+CLOSE = 0.01  # relative: quadratures are good to a few thousandths
+
+
+@dataclass(frozen=True)
+class Irregular:
+    """A target: its values, its inputs, the limit rate in every L_p it is in, and whether its errors are bounded."""
+
+    title: str
+    f: Callable[..., Array]
+    inputs: int
+    rates: Mapping[int, float]
+    bounded: bool = True
+    joint: bool = False
+
+
+def _jump(x: Array) -> Array:
+    return np.where(x[..., 0] < JUMP, 0.0, 1.0)
+
+
+def _pole(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.abs(x[..., 0] - 0.5) ** -0.5)
+
+
+def _root(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.abs(x[..., 0]) ** -0.25)
+
+
+def _disc(x: Array) -> Array:
+    return np.where((x[..., 0] - CENTRE[0]) ** 2 + (x[..., 1] - CENTRE[1]) ** 2 < RADIUS**2, 1.0, 0.0)
+
+
+def _diagonal(x: Array, y: Array) -> Array:
+    return np.where(x[..., 0] + y[..., 0] < 1, 1.0, 0.0)
+
+
+TARGETS = {
+    "jump": Irregular("a jump at 1/3", _jump, 1, {1: -1.0, 2: -0.5}),
+    "pole": Irregular("|x - 1/2|^(-1/2)", _pole, 1, {1: -0.5}, bounded=False),
+    "root": Irregular("|x|^(-1/4)", _root, 1, {1: -0.75, 2: -0.25}, bounded=False),
+    "disc": Irregular("indicator of a disc", _disc, 2, {1: -1.0, 2: -0.5}),
+    "diagonal": Irregular("x + y < 1, cross-attention", _diagonal, 2, {1: -1.0, 2: -0.5}, joint=True),
+}
+
+
+@dataclass(frozen=True)
+class LebesgueSettings(Settings):
+    """How many cells."""
+
+    cells: tuple[int, ...] = setting(
+        (8, 16, 32, 64, 128, 256, 512, 1024), (8, 16, 32, 64, 128, 256), explain="Cells of one input; even numbers."
+    )
+    squares: tuple[int, ...] = setting(
+        (4, 6, 8, 12, 16, 24, 32), (4, 6, 8, 12), explain="Cells an input, where there are two."
+    )
+    pairs: tuple[int, ...] = setting((2, 4, 8, 12, 16), (2, 4, 8), explain="Cells an input of cross-attention.")
+
+
+class Lebesgue(Experiment[LebesgueSettings]):
+    """Lebesgue-integrable targets, after the summary of Liu et al. 2025."""
+
+    name: ClassVar[str] = "lebesgue"
+    summary: ClassVar[str] = "discontinuous and unbounded targets in L1 and L2"
+    question: ClassVar[str] = (
+        "Does one head of self- or cross-attention approximate functions that are only integrable, discontinuous or "
+        "unbounded ones, in L1 and L2, and at what rate? Values are averages over G equal cells an input of [0, 1]."
+    )
+    settings = LebesgueSettings
+
+    def cases(self, settings: LebesgueSettings) -> Sequence[Case]:
+        """Every target in every norm it is finite in, for every number of cells; and one norm to be checked."""
+        counts = {1: settings.cells, 2: settings.squares}
+        swept: list[Case] = [
+            {"kind": "rate", "target": name, "norm": norm, "cells": cells, "seed": settings.seed}
+            for name, target in TARGETS.items()
+            for norm in target.rates
+            for cells in (settings.pairs if target.joint else counts[target.inputs])
+        ]
+        return [*swept, {"kind": "check", "target": "pole", "norm": 1, "cells": CHECKED}]
+
+    def measure(self, case: Case) -> Sequence[Row]:
+        """The L_p error, the closed form of it where there is one, and the sup error of bounded targets."""
+        target = TARGETS[case["target"]]
+        net = built(case["target"], case["norm"], case["cells"])
+        estimate = net.certificate.estimate
+        row: dict[str, Any] = {"error": math.nan if estimate is None else estimate.error}
+        if case["kind"] == "check":
+            return [{**row, "integrated": _integrated(net, case["cells"])}]
+        sup = af.measure(net, points=FRESH, seed=case["seed"]).sup if target.bounded else None
+        return [{**row, "exact": exact(case["target"], case["norm"], case["cells"]), "sup": sup}]
+
+    def findings(self, table: Table, settings: LebesgueSettings) -> Sequence[Finding]:
+        """Rates, that the sup error stays, and whether the reported norms are right."""
+        return [
+            *(_rate(table, name, norm) for name, target in TARGETS.items() for norm in target.rates),
+            _sup(table),
+            _agreement(table),
+            _check(table),
+        ]
+
+    def notes(self, table: Table, settings: LebesgueSettings) -> Sequence[str]:
+        """Errors of the fewest and the most cells."""
+        rows = [_summary(table, name, norm) for name, target in TARGETS.items() for norm in target.rates]
+        return [markdown(["target", "norm", "cells", "error", "closed form", "sup error"], rows)]
+
+    def figures(self, table: Table, settings: LebesgueSettings) -> Mapping[str, Any]:
+        """L1 errors, L2 errors and sup errors against cells an input."""
+        from matplotlib.figure import Figure
+
+        from attnforge.plot.rates import draw_rates, legend_below
+        from attnforge.plot.style import WIDTH
+
+        figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
+        panels, label = figure.subplots(1, 3), "cells an input G"
+        for axes, norm in zip(panels, (1, 2), strict=False):
+            slopes = [-1] if norm == 1 else [-0.5]
+            curves = _curves(table, "error", norm)
+            draw_rates(axes, curves, x_label=label, y_label=f"L{norm} error", title=f"L{norm}", slopes=slopes)
+            axes.set_ylim(bottom=0.5 * axes.get_ylim()[0])
+        curves = _curves(table, "sup", 1)
+        draw_rates(panels[2], curves, x_label=label, y_label="largest error", title="sup", logarithmic=(True, False))
+        panels[2].set_ylim(0, 1.05)
+        for axes in panels:
+            axes.tick_params(which="minor", labelsize=7)
+        legend_below(figure, panels[0])
+        return {"lebesgue": figure}
+
+
+def built(name: str, norm: int, cells: int) -> af.Compiled:
+    """The network of cell averages, with its L_p error as estimate."""
+    target = TARGETS[name]
+    if target.joint:
+        line = af.Box(0, 1, shape=(1,))
+        return af.constructions.cross_attention(target.f, line, line, grid=cells, norm=norm)
+    return af.constructions.max_affine(target.f, af.Box(0, 1, shape=(target.inputs,)), cells=cells, norm=norm)
+
+
+def exact(name: str, norm: int, cells: int) -> float | None:
+    r"""The L_p error of cell averages, p = 1 or 2, in closed form; None where it is not known here.
+
+    A cell with a jump a fraction $\theta$ into it errs by $2\theta(1-\theta)h$ in L1 and by $\sqrt{\theta(1-\theta)h}$
+    in L2; the diagonal halves the G cells that it crosses.
+
+    >>> exact("jump", 1, 8), exact("diagonal", 2, 4)
+    (0.05555..., 0.25)
+    """
+    h = 1 / cells
+    if name == "jump":
+        part = cells * JUMP - math.floor(cells * JUMP)
+        return 2 * part * (1 - part) * h if norm == 1 else math.sqrt(part * (1 - part) * h)
+    if name == "diagonal":
+        return h / 2 if norm == 1 else math.sqrt(h) / 2
+    if name == "root":
+        return power_error(0.25, np.arange(cells + 1, dtype=np.float64) * h, norm)
+    if name == "pole" and cells % 2 == 0:
+        return 2 ** (1 / norm) * power_error(0.5, np.arange(cells // 2 + 1, dtype=np.float64) * h, norm)
+    return None
+
+
+def power_error(s: float, breaks: Array, norm: int) -> float:
+    r"""The L1 or L2 error of averages of $t^{-s}$ over intervals between ``breaks``, from 0 on.
+
+    With m the average on [a, b], the function is above it up to $m^{-1/s}$, and both halves of the L1 error are equal;
+    the squared L2 error is $\int f^2 - (b - a) m^2$.
+
+    >>> round(power_error(0.5, np.array([0.0, 1.0]), 1), 12)  # average 2, above it up to 1/4: 2 (1 - 1/2)
+    1.0
+    """
+    a, b = breaks[:-1], breaks[1:]
+
+    def integral(t: Array, exponent: float) -> Array:
+        return np.asarray(t ** (1 - exponent) / (1 - exponent))
+
+    mean = (integral(b, s) - integral(a, s)) / (b - a)
+    if norm == 1:
+        above = mean ** (-1 / s)
+        return float(2 * np.sum(integral(above, s) - integral(a, s) - mean * (above - a)))
+    return math.sqrt(float(np.sum(integral(b, 2 * s) - integral(a, 2 * s) - (b - a) * mean**2)))
+
+
+def _integrated(net: af.Compiled, cells: int) -> float:
+    """The L1 error by SciPy's adaptive quadrature, between the cells' borders and the places where the sign turns."""
+    from scipy.integrate import quad
+
+    def gap(x: float) -> float:
+        point = np.array([x])
+        return abs(float(net(point)[0]) - float(_pole(point[None])[0]))
+
+    halves = np.linspace(0, 1, 2 * cells + 1)
+    parts = [quad(gap, low, high, limit=60, epsrel=1e-5)[0] for low, high in pairwise(halves)]
+    return float(sum(parts))
+
+
+def _of(table: Table, name: str, norm: int) -> Table:
+    return table.where(kind="rate", target=name, norm=norm).ordered("cells")
+
+
+def _rate(table: Table, name: str, norm: int) -> Finding:
+    """The limit rate: from the finer half of the sweep for one input, from all of it for two."""
+    rows, target = _of(table, name, norm), TARGETS[name]
+    cells, errors, rate = rows.numbers("cells"), rows.numbers("error"), target.rates[norm]
+    used = slice(-max(3, (len(cells) + 1) // 2) if target.inputs == 1 else None, None)
+    slope, slack = fit_slope(cells[used], errors[used]), SLACK[target.inputs]
+    holds = slope.meets(rate, slack) and abs(slope.value - rate) <= 2 * slack  # a wide interval confirms nothing
+    evidence = f"slope {slope}; error {errors[-1]:.3g} with {cells[-1]:.0f} cells an input"
+    return Finding.judged(f"{target.title}: L{norm} error O(h^{-rate:g})", holds, evidence)
+
+
+def _sup(table: Table) -> Finding:
+    rows = table.where(kind="rate").having("sup")
+    least = rows.numbers("sup").min()
+    jump = _of(table, "jump", 1)
+    slope = fit_slope(jump.numbers("cells"), jump.numbers("sup"))
+    evidence = (
+        f"discontinuous targets: sup error at least {least:.3f} of a jump of 1 in {len(rows)} networks, slope for the "
+        f"jump {slope}; infinite for the unbounded ones, since outputs are bounded"
+    )
+    return Finding.judged("the sup error does not fall: it is at least half a jump", bool(least > 0.499), evidence)
+
+
+def _agreement(table: Table) -> Finding:
+    """The softmax passes from cell to cell smoothly, which may cost nothing."""
+    rows = table.where(kind="rate").having("exact")
+    ratio = rows.numbers("error") / rows.numbers("exact")
+    evidence = (
+        f"{len(rows)} networks, error / closed form of the averages' error {ratio.min():.4f} to {ratio.max():.4f}"
+    )
+    claim = "the head errs no more than the cell averages it is made of"
+    return Finding.judged(claim, bool(ratio.max() < 1 + CLOSE), evidence)
+
+
+def _check(table: Table) -> Finding:
+    rows = table.where(kind="check")
+    reported, integrated = rows.numbers("error")[0], rows.numbers("integrated")[0]
+    evidence = (
+        f"L1 error of {TARGETS['pole'].title} on {CHECKED} cells: reported {reported:.6f}, SciPy {integrated:.6f}"
+    )
+    holds = bool(abs(reported / integrated - 1) < CLOSE)
+    return Finding.judged("the reported norm is that of the network, integrated by SciPy's quad", holds, evidence)
+
+
+def _summary(table: Table, name: str, norm: int) -> list[str]:
+    rows = _of(table, name, norm)
+    columns = [(f"{rows.numbers(c)[0]:.3g}", f"{rows.numbers(c)[-1]:.3g}") for c in ("error", "exact", "sup")]
+    cells = rows.numbers("cells")
+    texts = ["" if "nan" in first else f"{first} to {last}" for first, last in columns]
+    texts[2] = texts[2] or "infinite"
+    return [TARGETS[name].title, f"L{norm}", f"{cells[0]:.0f} to {cells[-1]:.0f}", *texts]
+
+
+def _curves(table: Table, column: str, norm: int) -> list[Any]:
+    from attnforge.plot.rates import SERIES, Curve
+
+    return [
+        Curve(target.title, rows.numbers("cells"), rows.numbers(column), look=look)
+        for (name, target), look in zip(TARGETS.items(), SERIES, strict=False)
+        if (rows := _of(table, name, norm).having(column))
+    ]

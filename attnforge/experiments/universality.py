@@ -1,0 +1,360 @@
+"""Error of the universal constructions against their grids, and what the first layer's bumps look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+import attnforge as af
+from attnforge.experiments.claims import within_bounds
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.settings import Settings, setting
+from attnforge.experiments.slope import Slope, fit_slope
+from attnforge.experiments.table import Table, markdown
+
+Array = npt.NDArray[np.float64]
+
+HARD = ("two_layer", "softmax_tail", "max_affine, hard", "cross_attention, hard")
+TUNED = ("max_affine, tuned", "cross_attention, tuned")
+TARGETS = ("wave", "franke", "kink", "sort")
+SMOOTH, KINKED = TARGETS[:2], TARGETS[2:]
+LIPSCHITZ = {"wave": 6.0, "franke": 5.0, "kink": 3.0, "sort": 1.0}  # in the sup norm
+TITLES = {
+    "wave": "sin(3a) b + cos(2b): smooth",
+    "franke": "Franke's function: smooth",
+    "kink": "|a - b| + |a - 2/5|: kinks",
+    "sort": "sorting two tokens",
+}
+PEAK = "exp(-200*((x-0.3)^2+(y-0.6)^2))"  # flat nearly everywhere
+SQUARE: Any = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+FRESH, PAIRS = 20_000, 3_000  # random points of a measurement, besides risky places; each pair has keys of its own
+SLACK = 0.15  # coarse grids do not see a target's curvature yet: the rates are those of the limit
+PICTURE = 8  # grid points a side of the network that is drawn
+FINE = 8  # grid points an input from which on rates are fitted
+LINE = 1601  # points of a line across a bump
+
+
+@dataclass(frozen=True)
+class UniversalitySettings(Settings):
+    """How fine the grids are, and on which targets."""
+
+    targets: tuple[str, ...] = setting(TARGETS, ("wave", "sort"), explain=f"Some of {', '.join(TARGETS)}.")
+    grids: tuple[int, ...] = setting(
+        (4, 8, 12, 16, 24, 32, 48), (8, 12, 16), explain="Numbers G of cells or grid points an axis."
+    )
+    adaptive: tuple[int, ...] = setting(
+        (4, 8, 16, 24), (4, 8), explain="Numbers G whose squares are the numbers of adaptive cells."
+    )
+
+
+class Universality(Experiment[UniversalitySettings]):
+    """Do two layers, one layer and a softmax, one layer alone, and cross-attention approximate what they should?"""
+
+    name: ClassVar[str] = "universality"
+    summary: ClassVar[str] = "two layers, softmax tail, cells, cross-attention: error against grid"
+    question: ClassVar[str] = (
+        "Does the largest error of each universal construction fall with its grid, at what rate, and below its bound? "
+        "Smooth, kinked and sequence-to-sequence targets of two inputs in [0, 1]; G is the number of grid points or "
+        "cells an input. Do the bumps of the first of two layers localise?"
+    )
+    settings = UniversalitySettings
+
+    def cases(self, settings: UniversalitySettings) -> Sequence[Case]:
+        """Every construction on every target that it takes, on every grid; bumps; adaptive cells."""
+        swept: list[Case] = [
+            {"kind": "rate", "construction": name, "target": target, "grid": grid, "seed": settings.seed}
+            for name in (*HARD, *TUNED)
+            for target in settings.targets
+            if target != "sort" or not name.startswith("cross")
+            for grid in settings.grids
+        ]
+        bumps = [{"kind": "bump", "grid": grid} for grid in settings.grids]
+        cells = [
+            {"kind": "cells", "construction": name, "target": "peak", "grid": grid, "seed": settings.seed}
+            for name in ("adaptive", "uniform")
+            for grid in settings.adaptive
+        ]
+        return [*swept, *bumps, *cells]
+
+    def measure(self, case: Case) -> Sequence[Row]:
+        """Error, bound and keys; or how large a bump is on its cell and away from it."""
+        if case["kind"] == "bump":
+            return [_bump(case["grid"])]
+        net = _cells(case) if case["kind"] == "cells" else built(case["construction"], case["target"], case["grid"])
+        points = PAIRS if net.construction == "cross_attention" else FRESH
+        found = af.measure(net, points=points, seed=case["seed"])
+        return [{"keys": net.anchors, "error": found.sup, "bound": net.certificate.bound}]
+
+    def findings(self, table: Table, settings: UniversalitySettings) -> Sequence[Finding]:
+        """Rates of the theorems, bounds, bumps, and what adaptive cells gain."""
+        rates = [
+            *(_rate(table, name, TARGETS, -1, "error O(1/G)") for name in HARD),
+            *(_rate(table, name, SMOOTH, -2, "smooth targets: error O(1/G^2)") for name in TUNED),
+            *(_rate(table, name, KINKED, -1, "kinks and sorting: O(1/G) and no better") for name in TUNED),
+        ]
+        return [
+            *(finding for finding in rates if finding is not None),
+            within_bounds(table),
+            *_bump_findings(table),
+            _gain(table),
+        ]
+
+    def notes(self, table: Table, settings: UniversalitySettings) -> Sequence[str]:
+        """Slope and last error of every construction and target."""
+        rows = [_summary(table, name, target) for name in (*HARD, *TUNED) for target in TARGETS]
+        header = ["construction", "target", "slope", "error, finest grid", "bound", "keys"]
+        return [markdown(header, [row for row in rows if row])]
+
+    def figures(self, table: Table, settings: UniversalitySettings) -> Mapping[str, Any]:
+        """Errors against grids, a panel a target; and a bump, what it selects, and two partitions."""
+        return {"universality-rates": _rates_figure(table), "universality-bump": _bump_figure()}
+
+
+def wave(x: Array) -> Array:
+    """sin(3a) b + cos(2b): smooth, Lipschitz with constant 6 in the sup norm."""
+    return np.asarray(np.sin(3 * x[..., 0]) * x[..., 1] + np.cos(2 * x[..., 1]))
+
+
+def kink(x: Array) -> Array:
+    """|a - b| + |a - 2/5|: kinks along two lines, Lipschitz with constant 3."""
+    return np.asarray(np.abs(x[..., 0] - x[..., 1]) + np.abs(x[..., 0] - 0.4))
+
+
+def sort(x: Array) -> Array:
+    """The tokens in increasing order: a sequence-to-sequence map with constant 1."""
+    return np.sort(x, axis=-2)
+
+
+def franke(x: Array) -> Array:
+    """Franke's two hills, a ridge and a dip: smooth; its slopes add up to 4.81 at most, so 5 is a constant."""
+    a, b = 9 * x[..., 0], 9 * x[..., 1]
+    hills = 0.75 * np.exp(-((a - 2) ** 2 + (b - 2) ** 2) / 4) + 0.5 * np.exp(-((a - 7) ** 2 + (b - 3) ** 2) / 4)
+    ridge = 0.75 * np.exp(-((a + 1) ** 2) / 49 - (b + 1) / 10)
+    return np.asarray(hills + ridge - 0.2 * np.exp(-((a - 4) ** 2) - (b - 7) ** 2))
+
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {"wave": wave, "franke": franke, "kink": kink, "sort": sort}
+
+
+def built(construction: str, target: str, grid: int) -> af.Compiled:
+    """The network of a construction, with its certificate.
+
+    >>> built("max_affine, hard", "sort", 4).certificate.bound < 0.13
+    True
+    """
+    name, _, sharpness = construction.partition(", ")
+    f, constant = FUNCTIONS[target], LIPSCHITZ[target]
+    if name == "cross_attention":
+        line = af.Box(0, 1, shape=(1,))
+
+        def joint(x: Array, y: Array) -> Array:
+            return f(np.concatenate(np.broadcast_arrays(x, y), axis=-1))
+
+        options: dict[str, Any] = {"sharpness": sharpness, "lipschitz": constant}
+        return af.constructions.cross_attention(joint, line, line, grid=grid, **options)
+    box = af.Box(0, 1, shape=(2, 1) if target == "sort" else (2,))
+    if name == "max_affine":
+        hard_or_tuned: Any = sharpness
+        return af.constructions.max_affine(f, box, cells=grid, sharpness=hard_or_tuned, lipschitz=constant)
+    construct = {"two_layer": af.constructions.two_layer, "softmax_tail": af.constructions.softmax_tail}[name]
+    return construct(f, box, grid=grid, lipschitz=constant)
+
+
+def bump_features(net: af.Compiled, points: Array) -> Array:
+    """(M, 2 G) features that the first layer of a two-layer network of two inputs writes at points (M, 2)."""
+    from attnforge.network import Attention
+    from attnforge.network.apply import apply_layer
+
+    state = points[:, None]
+    for layer in net.network.layers:
+        state = apply_layer(layer, state)
+        if isinstance(layer, Attention):
+            break
+    return state[:, 0]
+
+
+def centre_bump(net: af.Compiled, points: Array, grid: int) -> Array:
+    """R_v(X) at points (M, 2), for the centre v next to the middle: the sum of its two features."""
+    features = bump_features(net, points)
+    return np.asarray(features[:, grid // 2] + features[:, grid + grid // 2])
+
+
+def centre_weight(net: af.Compiled, points: Array, grid: int) -> Array:
+    """The second layer's attention weight of that centre, at points (M, 2)."""
+    return np.asarray(net.attention(points)[-1][0][:, 0, (grid + 1) * (grid // 2)])
+
+
+def _bump(grid: int) -> Row:
+    """Bump and weight of one centre: at it, across its neighbours along an axis, and across the rest of the square."""
+    net = built("two_layer", "wave", grid)
+    middle, step = (grid // 2 + 0.5) / grid, 1 / grid
+    side = np.linspace(0, 1, 101)
+    mesh = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    away = np.abs(mesh - middle) / step
+    row, rest = mesh[(away[:, 0] > 1.5) & (away[:, 1] < 0.5)], mesh[(away > 1.5).all(axis=1)]
+    line = np.column_stack([np.linspace(0, 1, LINE), np.full(LINE, middle)])
+    feature = bump_features(net, line)[:, grid // 2]
+    inside, outside = np.abs(line[:, 0] - middle) < 0.5 * step, np.abs(line[:, 0] - middle) > 1.5 * step
+    found: dict[str, Any] = {
+        "least_inside": float(feature[inside].min()),
+        "largest_outside": float(np.abs(feature[outside]).max()),
+    }
+    places = {"centre": np.array([[middle, middle]]), "same_row": row, "elsewhere": rest}
+    for name, points in places.items():
+        found[f"bump_{name}"] = float(centre_bump(net, points, grid).max())
+        found[f"weight_{name}"] = float(centre_weight(net, points, grid).max())
+    return found
+
+
+def _cells(case: Case) -> af.Compiled:
+    """Hard cells for a peak: as many adaptive ones as the grid has, or the grid."""
+    from attnforge.anchors import Adaptive
+
+    grid = case["grid"]
+    cells: Any = Adaptive(grid * grid) if case["construction"] == "adaptive" else grid
+    return af.constructions.max_affine(PEAK, SQUARE, cells=cells, sharpness="hard")
+
+
+def _rate(table: Table, name: str, targets: Sequence[str], rate: float, claim: str) -> Finding | None:
+    """Whether the rate is met on every one of the targets; None where none was measured."""
+    found = {target: _slope(table, name, target) for target in targets if _points(table, name, target)}
+    if not found:
+        return None
+    holds = all(slope.meets(rate, SLACK) and abs(slope.value - rate) < 2 * SLACK for slope in found.values())
+    return Finding.judged(f"{name}, {claim}", holds, "; ".join(f"{key}: slope {slope}" for key, slope in found.items()))
+
+
+def _points(table: Table, name: str, target: str) -> Table:
+    return table.where(kind="rate", construction=name, target=target)
+
+
+def _slope(table: Table, name: str, target: str) -> Slope:
+    """The exponent on the finer grids: those of eight points an input on."""
+    rows = _points(table, name, target)
+    grids, errors = rows.numbers("grid"), rows.numbers("error")
+    return fit_slope(grids[grids >= FINE], errors[grids >= FINE])
+
+
+def _summary(table: Table, name: str, target: str) -> list[str]:
+    rows = _points(table, name, target).ordered("grid")
+    if not rows:
+        return []
+    error, bound, keys = (rows.numbers(column)[-1] for column in ("error", "bound", "keys"))
+    return [name, target, str(_slope(table, name, target)), f"{error:.3g}", f"{bound:.3g}", f"{keys:,.0f}"]
+
+
+def _bump_findings(table: Table) -> list[Finding]:
+    rows = table.where(kind="bump")
+    least, most = rows.numbers("least_inside").min(), rows.numbers("largest_outside").max()
+    single = f"least value on its cell {least:.6f}, largest beyond its neighbours {most:.1e}"
+    along, elsewhere = rows.numbers("bump_same_row").max(), rows.numbers("bump_elsewhere").max()
+    weight = max(rows.numbers("weight_same_row").max(), rows.numbers("weight_elsewhere").max())
+    sums = f"R_v = 2 at the centre, up to {along:.3f} along its row of cells, {elsewhere:.3f} elsewhere"
+    return [
+        Finding.judged(
+            "two_layer: each ramp pair is a bump of its own coordinate", least > 0.999 > most + 0.998, single
+        ),
+        Finding.judged(
+            "two_layer: layer 1's bump R_v vanishes away from its centre",
+            bool(along < 0.5),
+            f"{sums}: a sum of one-coordinate bumps is a cross, not a spike",
+        ),
+        Finding.judged(
+            "two_layer: layer 2's softmax makes a spike of it",
+            bool(weight < 0.01 and rows.numbers("weight_centre").min() > 0.9),
+            f"weight of the centre at least {rows.numbers('weight_centre').min():.4f} at it, at most {weight:.1e} "
+            "beyond the neighbouring cells",
+        ),
+    ]
+
+
+def _gain(table: Table) -> Finding:
+    rows = table.where(kind="cells")
+    finest = max(rows.distinct("grid"))
+    errors = {name: rows.where(construction=name, grid=finest).numbers("error")[0] for name in ("adaptive", "uniform")}
+    ratio = errors["uniform"] / errors["adaptive"]
+    evidence = (
+        f"{finest**2:,} cells on a peak: uniform {errors['uniform']:.3g}, adaptive {errors['adaptive']:.3g}, "
+        f"{ratio:.2g} times less"
+    )
+    return Finding.judged("max_affine: adaptive cells err less than as many uniform ones", bool(ratio > 1), evidence)
+
+
+def _rates_figure(table: Table) -> Any:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    from attnforge.plot.rates import draw_rates, legend_below
+    from attnforge.plot.style import WIDTH
+
+    rows = table.where(kind="rate")
+    grids, targets = rows.distinct("grid"), rows.distinct("target")
+    height = -(-len(targets) // 2)
+    figure = Figure(figsize=(WIDTH, 0.7 + 2.3 * height), layout="constrained")
+    panels = figure.subplots(height, 2, sharex=True, squeeze=False).ravel()
+    for axes, target in zip(panels, targets, strict=False):
+        curves, slope = (_curves(table, target)[::-1], -2) if target in SMOOTH else (_curves(table, target), -1)
+        draw_rates(axes, curves, x_label="", y_label="error", title=TITLES[target], slopes=[slope])
+        axes.set_ylim(bottom=0.4 * axes.get_ylim()[0])
+        axes.set_xticks(grids, [str(grid) for grid in grids])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(which="minor", labelsize=7, bottom=False)
+    for axes in panels[-2:]:
+        axes.set_xlabel("grid points or cells an input G", fontsize=8)
+    for axes in panels[len(targets) :]:
+        axes.set_visible(False)
+    legend_below(figure, panels[0], 2)
+    return figure
+
+
+def _curves(table: Table, target: str) -> list[Any]:
+    """The largest error over hard constructions, which hardly differ, and over tuned ones, with their bounds."""
+    from attnforge.plot.rates import SERIES, Curve
+
+    curves = []
+    for kind, names, look in (("hard", HARD, SERIES[0]), ("tuned", TUNED, SERIES[1])):
+        rows = Table.of(row for name in names for row in _points(table, name, target).rows)
+        grids = sorted(rows.distinct("grid"))
+        errors = [rows.where(grid=grid).numbers("error") for grid in grids]
+        bounds = [rows.where(grid=grid).numbers("bound").max() for grid in grids]
+        worst, best = [each.max() for each in errors], [each.min() for each in errors]
+        error = Curve(f"{kind}: error", grids, worst, best, worst, look=look)
+        bound = Curve(f"{kind}: bound", grids, bounds, look=(look[0], "x", ":"))
+        curves += [error, bound] if kind == "hard" else [bound, error]
+    return curves
+
+
+def _bump_figure() -> Any:
+    from matplotlib.figure import Figure
+
+    from attnforge.anchors import Adaptive
+    from attnforge.plot.partition import cells_of, draw_cells
+    from attnforge.plot.plane import draw_bar, draw_map, mesh
+    from attnforge.plot.style import WIDTH
+
+    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    panels = figure.subplots(1, 4, sharey=True)
+    net, box = built("two_layer", "wave", PICTURE), af.Box(0, 1, shape=(2,))
+    points = mesh(box, 97)
+    bump, weight = centre_bump(net, points, PICTURE), centre_weight(net, points, PICTURE)
+    images = [draw_map(panels[0], box, bump, (0, 2), "viridis"), draw_map(panels[1], box, weight, (0, 1), "viridis")]
+    both: tuple[Any, Any] = (PICTURE, Adaptive(PICTURE**2))
+    for axes, cells in zip(panels[2:], both, strict=True):
+        peak = af.constructions.max_affine(PEAK, SQUARE, cells=cells, sharpness="hard")
+        images.append(draw_cells(axes, peak.domain, cells_of(peak.network, peak.target), (0, 1)))
+        axes.collections[-1].set(sizes=[3], linewidths=0)  # smaller dots: those of adaptive cells are close together
+    titles = ("layer 1: bump R_v", "layer 2: weight of v", "uniform cells, a peak", "adaptive cells")
+    labels = ("R_v(X)", "attention weight", "value of the cell", "value of the cell")
+    for axes, image, title, label in zip(panels, images, titles, labels, strict=True):
+        axes.set_title(title, fontsize=8)
+        axes.set_xlabel("a", fontsize=8)
+        axes.set_xticks((0, 0.5, 1))
+        axes.tick_params(labelsize=7)
+        axes.set_box_aspect(1)
+        draw_bar(figure, image, axes, label)
+    panels[0].set_ylabel("b", fontsize=8)
+    return figure
