@@ -158,7 +158,7 @@ def _settings(experiment: Experiment[Any], quick: bool, config: Path | None, fla
     from attnforge.experiments.settings import changed, read_settings
     from attnforge.experiments.settings import quick as quick_settings
 
-    settings = quick_settings(experiment.settings) if quick else experiment.settings()
+    settings: Settings = quick_settings(experiment.settings) if quick else experiment.settings()
     if config is not None:
         sections = read_settings(config)
         _known(sections, config)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -260,10 +261,18 @@ def _timed(layout: str, n: int, d: int, p: int) -> tuple[float, int]:
 
 
 def _peak() -> int:
-    """Bytes of the largest resident set so far; Linux counts in kilobytes."""
+    """Bytes of the largest resident set of this program so far.
+
+    Linux tells it in kilobytes. getrusage would count what the parent held when it started this process, too; it is
+    for systems without /proc.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return 1024 * int(line.split()[1])
     import resource
 
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _anchor_rate(table: Table, n: int) -> Finding:
