@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def _together(
 ) -> Iterator[Outcome]:
     if not cases:
         return
-    with joblib.parallel_config(**_backend(workers, cluster)):
+    with joblib.parallel_config(**_backend(workers, cluster)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)  # loky renews it: no harm
         pool = joblib.Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="all")
         yield from pool(joblib.delayed(attempt)(experiment, case) for case in cases)
 
