@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -230,13 +231,13 @@ def _cost_apart(case: Case) -> Row:
 def cost(layout: str, n: int, d: int, p: int) -> Row:
     """Core seconds of one sequence (the best of several runs) and peak bytes of building and running the network.
 
-    The peak is the growth of the largest resident set since a small network of the same kind has run.
+    The peak is the growth of the resident set after a small network of the same kind has run.
     """
     import torch
 
     torch.set_num_threads(1)
     _timed(layout, 2, d, 8)
-    before = _peak()
+    before = _forgotten_peak()
     seconds, weights = _timed(layout, n, d, p)
     return {"seconds": seconds, "peak": _peak() - before, "weights": weights}
 
@@ -260,16 +261,22 @@ def _timed(layout: str, n: int, d: int, p: int) -> tuple[float, int]:
     return min(times), weights
 
 
+def _forgotten_peak() -> int:
+    """Have Linux forget how much memory this program held before; the peak from which it then counts, in bytes."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
+
+
 def _peak() -> int:
     """Bytes of the largest resident set of this program so far.
 
     Linux tells it in kilobytes. getrusage would count what the parent held when it started this process, too; it is
     for systems without /proc.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return 1024 * int(line.split()[1])
+    with suppress(OSError):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -94,7 +94,7 @@ def draw_bar(figure: Any, image: Any, axes: Any, label: str, *, whole: bool = Fa
     bar.locator = MaxNLocator(8 if wide else 5, integer=whole)
     bar.update_ticks()
     bar.ax.tick_params(labelsize=8)
-    bar.set_label(label, fontsize=9)
+    bar.set_label(label, fontsize=8)
 
 
 def label_inputs(panels: tuple[Any, ...], names: tuple[str, ...] | None) -> None:
