@@ -195,9 +195,6 @@ def _run(
     except KeyboardInterrupt:
         note(f"interrupted: finished cases are in {out / experiment.name}; the same command goes on from there")
         raise
-    except OSError as error:
-        message = f"must be a folder that can be written. Got {out}: {error.strerror}. Choose another."
-        raise typer.BadParameter(message, param_hint="--out") from error
 
 
 def _command() -> str:

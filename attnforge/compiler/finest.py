@@ -38,6 +38,7 @@ FLOOR = 32.0  # roundoffs of the target's size: finer fits are searched for long
 HALF_A_DECADE = math.sqrt(10.0)
 FORMULA_INPUTS, CALLABLE_INPUTS = 4, 2  # more are not searched: their fits take too long to be repeated
 WIDER = "float32"  # in which fits for half precision are planned where it refuses them: what rounds is only values
+HARDER = 1.5  # times the error that a quick search saw: what a harder one is not expected to find
 PROBES = 256  # points that tell how large a target is
 
 
@@ -100,14 +101,14 @@ def kept(certificate: Certificate) -> float:
     """The smallest tolerance that is met: by the bound; else, and near the roundoff of float64, by what was seen.
 
     No proof of fitted heads reaches down to the roundoff of float64, since it must assume the worst rounding
-    everywhere; around kinks of several inputs an enclosure is loose.
+    everywhere; around kinks of several inputs an enclosure is loose. A harder search finds a little more than was seen.
     """
     seen = certificate.estimate.error if certificate.estimate is not None else math.inf
     if certificate.bound is None:
-        return seen
+        return HARDER * seen
     near = certificate.parts.get("rounding", 0.0) >= seen / 2 or certificate.bound > 2 * seen
     may_be_measured = certificate.dtype == "float64" and "fit" in certificate.parts
-    return seen if may_be_measured and near else certificate.bound
+    return min(HARDER * seen, certificate.bound) if may_be_measured and near else certificate.bound
 
 
 def _by_decades(

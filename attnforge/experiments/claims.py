@@ -33,7 +33,10 @@ def falls_as(
 def within_bounds(table: Table, error: str = "error", bound: str = "bound") -> Finding:
     """No error above its bound, among the rows that have one: the law of attnforge."""
     rows = table.having(error, bound)
-    ratio = rows.numbers(error) / rows.numbers(bound)
-    evidence = f"{len(rows)} networks, largest error / bound {ratio.max():.3f}" if len(rows) else "no bounds"
-    holds = len(rows) > 0 and bool(np.all(ratio <= 1))
-    return replace(Finding.judged("no error above its certified bound", holds, evidence), law=True)
+    errors, bounds = rows.numbers(error), rows.numbers(bound)
+    claim = "no error above its certified bound"
+    if not len(rows):
+        return Finding(claim, "undecided", "no bounds", law=True)
+    ratio = float(np.max(errors / np.maximum(bounds, np.finfo(np.float64).tiny)))
+    evidence = f"{len(rows)} networks, largest error / bound {ratio:.3f}"
+    return replace(Finding.judged(claim, bool(np.all(errors <= bounds)), evidence), law=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import joblib
 
 from attnforge.errors import TargetError
 from attnforge.experiments.experiment import Experiment, Finding
@@ -53,7 +56,7 @@ def run(
     """Run an experiment and write its folder.
 
     Every finished case is appended to ``cases.jsonl`` at once. Run again with the same folder, the experiment goes on
-    where it was interrupted: cases measured before by the same version are not measured again.
+    where it was interrupted: cases measured before by the same code are not measured again.
 
     Args:
         experiment: what to run; :data:`attnforge.experiments.EXPERIMENTS` lists them.
@@ -72,7 +75,11 @@ def run(
         raise TargetError("`workers` must be at least 1", str(workers), "Leave it out for one a core")
     changed(settings, asdict(settings))  # raises where they hold what they must not
     folder = Path(out) / experiment.name
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got = f"{out}: {error.strerror}"
+        raise TargetError("`out` must be a folder that can be written", got, "Choose another") from error
     started = time.perf_counter()
     entries, measured = _measured(experiment, settings, folder, _cores(workers), cluster, again, progress)
     table = Table.of(row for entry in entries for row in entry.rows)
@@ -107,7 +114,10 @@ def _measured(
             known[key(outcome.case)] = outcome.entry
         told(len(cases) - len(missing) + done, len(cases))
     if failures:
-        first = failures[0]
+        first = next((each for each in failures if each.refusal is None), failures[0])
+        if first.refusal is not None:
+            requirement, got, remedy = first.refusal
+            raise TargetError(f"In the case {dict(first.case)} of {experiment.name}: {requirement}", got, remedy)
         count = f"{len(failures)} of {len(cases)} cases of {experiment.name} failed; the others are kept"
         raise FailedCasesError(f"{count}. The first was {dict(first.case)}:\n{first.failure}")
     return [known[name] for name in cases], len(missing)
@@ -132,10 +142,14 @@ def _write(
 
 
 def _cores(workers: int | None) -> int:
-    return workers if workers is not None else len(os.sched_getaffinity(0))
+    return workers if workers is not None else joblib.cpu_count()
 
 
 def _version() -> str:
+    """What measured: the version, and a hash of all sources, since results of other code are no results of this one."""
     import attnforge
 
-    return str(attnforge.__version__)
+    digest = hashlib.sha256()
+    for path in sorted(Path(attnforge.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return f"{attnforge.__version__} {digest.hexdigest()[:16]}"

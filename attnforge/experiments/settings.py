@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -15,16 +16,20 @@ S = TypeVar("S", bound="Settings")
 KINDS: dict[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
-def setting(default: Any, quick: Any = MISSING, *, explain: str) -> Any:
-    """A field of settings: its value in a full run, in a quick one where that differs, and a line of explanation."""
-    return field(default=default, metadata={"quick": default if quick is MISSING else quick, "explain": explain})
+def setting(default: Any, quick: Any = MISSING, *, explain: str, least: int = 1) -> Any:
+    """A field of settings: its value in a full run, in a quick one where that differs, and a line of explanation.
+
+    Whole numbers are counts: they are refused below ``least``.
+    """
+    quick = default if quick is MISSING else quick
+    return field(default=default, metadata={"quick": quick, "explain": explain, "least": least})
 
 
 @dataclass(frozen=True)
 class Settings:
     """What an experiment can be told. Subclasses add fields made by :func:`setting`: numbers, texts, tuples of them."""
 
-    seed: int = setting(0, explain="Of everything random.")
+    seed: int = setting(0, explain="Of everything random.", least=0)
 
 
 def quick(kind: type[S]) -> S:
@@ -61,23 +66,27 @@ def changed(settings: S, given: Mapping[str, Any]) -> S:
     Names may be written with dashes, as in flags.
     """
     kinds = {each.name: kind for each, kind in explained(type(settings))}
+    least = {each.name: each.metadata["least"] for each, _ in explained(type(settings))}
     values = {each: getattr(settings, each) for each in kinds}
     for name, value in given.items():
         plain = name.replace("-", "_")
         if plain not in kinds:
             raise TargetError(f"The settings are {', '.join(kinds)}", f"`{name}`", "Use one of these")
         values[plain] = _checked(plain, kinds[plain], value)
+        _counted(plain, values[plain], least[plain])
     return type(settings)(**values)
 
 
 def parsed(name: str, kind: Any, text: str) -> Any:
-    """A value from the text of a flag; several are separated by commas.
+    """A value from the text of a flag; several are separated by commas, those in parentheses apart.
 
     >>> parsed("anchors", tuple[int, ...], "10,20")
     (10, 20)
+    >>> parsed("targets", tuple[str, ...], "sin(x),max(x, min(0, 1))")
+    ('sin(x)', 'max(x, min(0, 1))')
     """
     if get_origin(kind) is tuple:
-        parts = [part.strip() for part in text.split(",") if part.strip()]
+        parts = [part.strip() for part in _split(text) if part.strip()]
         return _checked(name, kind, [_scalar(get_args(kind)[0], part) for part in parts])
     return _checked(name, kind, _scalar(kind, text.strip()))
 
@@ -97,8 +106,20 @@ def _toml(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(_toml(each) for each in value) + "]"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value)
     return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _split(text: str) -> list[str]:
+    """The text at its commas outside of parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _scalar(kind: type, text: str) -> Any:
@@ -125,6 +146,12 @@ def _one(name: str, kind: type, value: Any) -> Any:
     if not fits or (kind is float and not math.isfinite(value)):
         raise TargetError(f"`{name}` must be {KINDS[kind]}", repr(value), "Correct it")
     return kind(value)
+
+
+def _counted(name: str, value: Any, least: int) -> None:
+    for each in value if isinstance(value, tuple) else (value,):
+        if isinstance(each, int) and not isinstance(each, bool) and each < least:
+            raise TargetError(f"`{name}` must be at least {least}", str(each), "Ask for more")
 
 
 def _many(kind: type) -> str:

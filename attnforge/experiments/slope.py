@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import TargetError
-
 LEVEL = 0.95
 
 
@@ -23,7 +21,9 @@ class Slope:
 
     def __str__(self) -> str:
         if self.points < 3:
-            return f"{self.value:.3f} (two points: no interval)"
+            return (
+                f"{self.value:.3f} (two points: no interval)" if self.points == 2 else "unknown (fewer than two points)"
+            )
         return f"{self.value:.3f} (95 % CI {self.low:.3f} to {self.high:.3f})"
 
     def meets(self, rate: float, slack: float = 0.0) -> bool:
@@ -36,7 +36,7 @@ def fit_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> Slope:
 
     The interval is the t-interval of the regression. Where y is not random, as for constructed networks, it says how
     far the points are from a straight line: a curve that bends has a wide one. Points at which either is not a positive
-    finite number are left out.
+    finite number are left out. Of fewer than two places nothing is known, and no interval is too wide.
 
     >>> print(fit_slope([10, 20, 40, 80], [0.1, 0.05, 0.025, 0.0125]))
     -1.000 (95 % CI -1.000 to -1.000)
@@ -47,7 +47,7 @@ def fit_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> Slope:
     kept = np.isfinite(a) & np.isfinite(b) & (a > 0) & (b > 0)
     a, b = a[kept], b[kept]
     if len(np.unique(a)) < 2:
-        raise TargetError("A slope needs two places at least", f"{len(np.unique(a))}", "Give the sweep more values")
+        return Slope(np.nan, -np.inf, np.inf, min(len(a), 1))
     u, v = np.log(a) - np.log(a).mean(), np.log(b) - np.log(b).mean()
     value = float(u @ v / (u @ u))
     if len(a) < 3:

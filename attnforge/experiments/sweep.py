@@ -12,7 +12,7 @@ from typing import Any
 
 import joblib
 
-from attnforge.errors import TargetError
+from attnforge.errors import AttnforgeError, TargetError
 from attnforge.experiments.experiment import Case, Experiment
 from attnforge.experiments.journal import Entry
 
@@ -21,11 +21,12 @@ PATIENCE = 20  # seconds until a scheduler or its first worker must have answere
 
 @dataclass(frozen=True)
 class Outcome:
-    """A case with what it gave, or with the traceback of what went wrong."""
+    """A case with what it gave, or with what went wrong: the parts of an error of ours, or a traceback."""
 
     case: Case
     entry: Entry | None
     failure: str = ""
+    refusal: tuple[str, str | None, str | None] | None = None
 
 
 def sweep(
@@ -47,6 +48,8 @@ def attempt(experiment: Experiment[Any], case: Case) -> Outcome:
     try:
         with one_thread():
             rows = tuple({**case, **row} for row in experiment.measure(case))
+    except AttnforgeError as error:
+        return Outcome(case, None, str(error), (error.requirement, error.got, error.remedy))
     except Exception:
         return Outcome(case, None, traceback.format_exc())
     return Outcome(case, Entry(rows, time.perf_counter() - start))

@@ -71,6 +71,8 @@ def test_a_broken_promise_is_told_by_the_exit_code(run, tmp_path: Path) -> None:
     [
         (("toy", "--counts", "2,x"), "`counts` must be a whole number"),
         (("toy", "--counts", ""), "not empty"),
+        (("toy", "--counts", "0"), "at least 1"),
+        (("toy", "--counts", "1000", "--workers", "1"), "A toy must be small"),
         (("toy", "--size", "2"), "No such option: --size"),
         (("nothing",), "No such command 'nothing'"),
         (("toy", "--config", "none.toml"), "readable TOML"),
@@ -92,4 +94,4 @@ def test_a_section_for_no_experiment_is_refused(run, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_refused(run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("experiment", "toy", "--quick", "--out", tmp_path / "file")
-    assert (result.exit_code, "--out" in result.stderr) == (2, True)
+    assert (result.exit_code, "`out` must be a folder" in result.stderr) == (2, True)

@@ -18,4 +18,5 @@ def test_bounds_are_a_law_that_can_be_broken() -> None:
     assert (within_bounds(good).verdict, within_bounds(good).law) == ("confirmed", True)
     assert within_bounds(bad).verdict == "refuted"
     assert within_bounds(Table.of([{"error": float("nan"), "bound": 1.0}])).verdict == "refuted"
-    assert within_bounds(Table.of([])).verdict == "refuted"
+    assert within_bounds(Table.of([{"error": 0.0, "bound": 0.0}])).verdict == "confirmed"
+    assert within_bounds(Table.of([])).verdict == "undecided"

@@ -31,6 +31,8 @@ def test_flags_are_read_by_type() -> None:
         ("scale", float("nan"), "`scale` must be a number"),
         ("slow", 1, "`slow` must be true or false"),
         ("size", 1, "The settings are counts, scale"),
+        ("counts", [3, 0], "`counts` must be at least 1"),
+        ("seed", -1, "`seed` must be at least 0"),
     ],
 )
 def test_wrong_values_are_refused(name: str, value: object, message: str) -> None:
@@ -39,7 +41,7 @@ def test_wrong_values_are_refused(name: str, value: object, message: str) -> Non
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    settings = ToySettings(counts=(3,), scale=0.1, trace='a "b" \\c', slow=True, seed=7)
+    settings = ToySettings(counts=(3,), scale=0.1, trace='a "b" \\c\n', slow=True, seed=7)
     (tmp_path / "s.toml").write_text(to_toml("toy", settings))
     assert changed(ToySettings(), read_settings(tmp_path / "s.toml")["toy"]) == settings
 

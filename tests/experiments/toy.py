@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from attnforge.errors import RefusalError
 from attnforge.experiments.claims import within_bounds
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table
+
+REFUSED = 1000  # a count that is too much for a toy
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class ToySettings(Settings):
     scale: float = setting(1.0, explain="Of the error.")
     wait: float = setting(0.0, explain="Seconds a case takes.")
     trace: str = setting("", explain="A file that gets a line whenever a case is measured.")
-    broken: int = setting(0, explain="A count whose case raises an error.")
+    broken: int = setting(0, explain="A count whose case raises an error.", least=0)
     slow: bool = setting(False, explain="Whether cases must be alone.")
 
 
@@ -40,6 +43,8 @@ class Toy(Experiment[ToySettings]):
     def measure(self, case: Case) -> Sequence[Row]:
         if case["p"] == case["broken"]:
             raise ValueError("this one is broken")
+        if case["p"] == REFUSED:
+            raise RefusalError("A toy must be small", str(case["p"]), "Take another")
         if case["trace"]:
             with Path(case["trace"]).open("a") as file:
                 file.write(f"{case['p']} {os.getpid()}\n")
