@@ -107,10 +107,10 @@ class Dtypes(Experiment[DtypesSettings]):
     def notes(self, table: Table, settings: DtypesSettings) -> Sequence[str]:
         """Gate, ReLU networks and compiled formulas; shares of wrong anchors."""
         header = ["what", "dtype", "keys", "smallest tol", "error", "bound", "bound / error"]
-        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in _rows(table.where(kind=kind))]
+        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).known]
         selected = [
             [row["dtype"], row["scores"], f"{row['p']:,}", f"{100 * row['wrong']:.2g} %", f"{100 * row['lost']:.2g} %"]
-            for row in _rows(table.where(kind="selection"))
+            for row in table.where(kind="selection").known
         ]
         ways = "; ".join(f"*{way}*: {text}" for way, text in WAYS.items())
         explained = f"Scores: {ways}. Wrong: not the nearest anchor; lost: further than one step from y."
@@ -152,6 +152,7 @@ def _judged(net: af.Compiled) -> dict[str, Any]:
 
 def _compiled(target: str, dtype: str) -> Row:
     """What `compile` says is the smallest tolerance, and what the network that keeps it reaches."""
+    least: float | None = NOTHING
     try:
         net = af.compile(target, LINE, tol=NOTHING, dtype=dtype)
     except af.RefusalError as refusal:
@@ -159,8 +160,7 @@ def _compiled(target: str, dtype: str) -> Row:
         if least is None:
             return {"refused": True}
         net = af.compile(target, LINE, tol=least, dtype=dtype)
-        return {"refused": False, "smallest_tol": least, "construction": net.construction, **_judged(net)}
-    return {"refused": False, "smallest_tol": NOTHING, "construction": net.construction, **_judged(net)}
+    return {"refused": False, "smallest_tol": least, "construction": net.construction, **_judged(net)}
 
 
 def _selection(dtype: str, way: str, p: int, seed: int) -> Row:
@@ -201,7 +201,7 @@ def _features(u: Array, p: int, way: str) -> tuple[Array, Array]:
 def _floor(table: Table, dtype: str) -> Finding:
     """Where the errors of a dtype leave those of float64, its best p, and what is refused."""
     rows = table.where(kind="truncated_linear", dtype=dtype, refused=False).ordered("p")
-    clean = {row["p"]: row["error"] for row in _rows(table.where(kind="truncated_linear", dtype="float64"))}
+    clean = {row["p"]: row["error"] for row in table.where(kind="truncated_linear", dtype="float64").known}
     p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
     off = [int(n) for n, e in zip(p, errors, strict=True) if n in clean and e > USEFUL * float(clean[n] or np.nan)]
     best = int(np.argmin(errors))
@@ -218,7 +218,7 @@ def _floor(table: Table, dtype: str) -> Finding:
 def _exact_gate(table: Table) -> Finding:
     """The gate needs no anchors: is it more accurate than the best anchored head of its dtype?"""
     parts, holds = [], True
-    for row in _rows(table.where(kind="gate")):
+    for row in table.where(kind="gate").known:
         anchored = table.where(kind="truncated_linear", dtype=row["dtype"], refused=False).numbers("error").min()
         holds &= bool(float(row["error"] or 0) < anchored)
         parts.append(f"{row['dtype']} {row['error']:.2g} (best anchored head {anchored:.2g})")
@@ -248,7 +248,7 @@ def _refusals(table: Table) -> Finding:
     broken = [
         f"; {row['target']} in {row['dtype']}: named {row['smallest_tol']:.2g}, measured {row['error']:.2g}, proved "
         f"{row['bound']:.2g}"
-        for row in _rows(rows)
+        for row in rows.known
         if row["error"] > row["smallest_tol"]
     ]
     evidence = f"{len(rows)} networks; smallest tol / measured error: {', '.join(parts)}" + "".join(broken)
@@ -260,26 +260,25 @@ def _lost(table: Table) -> list[Finding]:
     rows = table.where(kind="selection")
     found = []
     for way in rows.where(dtype="float32").distinct("scores"):
-        of = _rows(rows.where(dtype="float32", scores=way).ordered("p"))
-        evidence = ", ".join(f"{100 * row['wrong']:.2g} % at p = {row['p']:,}" for row in of)
-        found.append(Finding(f"float32, scores {WAYS[way]}: wrong anchors", "measured", evidence))
+        found.append(_wrong(rows, "float32", way, f"scores {WAYS[way]}"))
     pairs = [
         (row["wrong"], rows.where(dtype=row["dtype"], p=row["p"], scores=way).numbers("wrong")[0])
-        for row in _rows(rows.where(scores="centred", dtype="float32"))
+        for row in rows.where(scores="centred", dtype="float32").known
         for way in ("paper", "anchors")
     ]
     fewer = sum(ours <= theirs for ours, theirs in pairs)
     evidence = f"{fewer} of {len(pairs)} comparisons, over numbers of anchors and the two uncentred forms"
     claim = "float32: centred coordinates choose a wrong anchor no more often than uncentred ones"
     found.append(Finding.judged(claim, bool(pairs) and fewer == len(pairs), evidence))
-    return [*found, *(_half(rows, dtype) for dtype in rows.distinct("dtype") if dtype in ("bfloat16", "float16"))]
+    # half types cannot even hold the place between many anchors
+    halves = [dtype for dtype in rows.distinct("dtype") if dtype in ("bfloat16", "float16")]
+    return [*found, *(_wrong(rows, dtype, "centred", "centred scores") for dtype in halves)]
 
 
-def _half(rows: Table, dtype: str) -> Finding:
-    """Half types cannot even hold the place between many anchors."""
-    of = _rows(rows.where(dtype=dtype, scores="centred").ordered("p"))
+def _wrong(rows: Table, dtype: str, way: str, text: str) -> Finding:
+    of = rows.where(dtype=dtype, scores=way).ordered("p").known
     evidence = ", ".join(f"{100 * row['wrong']:.2g} % at p = {row['p']:,}" for row in of)
-    return Finding(f"{dtype}, centred scores: wrong anchors", "measured", evidence)
+    return Finding(f"{dtype}, {text}: wrong anchors", "measured", evidence)
 
 
 def _line(row: Mapping[str, Any]) -> list[str]:
@@ -295,13 +294,9 @@ def _line(row: Mapping[str, Any]) -> list[str]:
 
 
 def _error_figure(table: Table) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
+    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below, no_minor_labels, page_wide
 
-    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below
-    from attnforge.plot.style import WIDTH
-
-    figure = Figure(figsize=(WIDTH, 3.3), layout="constrained")
+    figure = page_wide(3.3)
     panels = figure.subplots(1, 2)
     for axes, kind, title in zip(
         panels,
@@ -312,11 +307,10 @@ def _error_figure(table: Table) -> Any:
         curves = []
         for dtype, look in zip(table.distinct("dtype"), SERIES, strict=False):
             rows = table.where(kind=kind, dtype=dtype, refused=False).ordered("p")
-            curves.append(Curve(f"{dtype}: error", rows.numbers("p"), rows.numbers("error"), look=look))
-            bound = (look[0], "x", ":")
-            curves.append(Curve(f"{dtype}: bound", rows.numbers("p"), rows.numbers("bound"), look=bound))
+            curves.append(Curve(f"{dtype}: error", *rows.points("p", "error"), look=look))
+            curves.append(Curve(f"{dtype}: bound", *rows.points("p", "bound"), look=(look[0], "x", ":")))
         draw_rates(axes, curves, x_label="anchors p", y_label="largest error", title=title)
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        no_minor_labels(axes)
     fitted = table.where(kind="tensor_grid").distinct("p")
     panels[1].set_xticks(fitted, [str(p) for p in fitted])
     legend_below(figure, panels[0], 4)
@@ -324,15 +318,11 @@ def _error_figure(table: Table) -> Any:
 
 
 def _selection_figure(table: Table) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
-
-    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below
-    from attnforge.plot.style import WIDTH
+    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below, no_minor_labels, page_wide
 
     rows = table.where(kind="selection")
     shown = [dtype for dtype in rows.distinct("dtype") if rows.where(dtype=dtype).numbers("wrong").max() > 0]
-    figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
+    figure = page_wide(2.8)
     panels = figure.subplots(1, max(1, len(shown)), sharey=True, squeeze=False)[0]
     for axes, dtype in zip(panels, shown, strict=False):
         curves = []
@@ -340,12 +330,7 @@ def _selection_figure(table: Table) -> Any:
             of = rows.where(dtype=dtype, scores=way).ordered("p")
             curves.append(Curve(SHORT[way], of.numbers("p"), np.maximum(of.numbers("wrong"), 1 / QUERIES), look=look))
         draw_rates(axes, curves, x_label="anchors p", y_label="", title=dtype)
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        no_minor_labels(axes)
     panels[0].set_ylabel(f"share of wrong anchors, at least 1/{QUERIES:,}", fontsize=8)
     legend_below(figure, panels[0])
     return figure
-
-
-def _rows(table: Table) -> Sequence[Mapping[str, Any]]:
-    """Rows whose cells are known to be there and of the right kind."""
-    return table.rows

@@ -138,12 +138,9 @@ class Lebesgue(Experiment[LebesgueSettings]):
 
     def figures(self, table: Table, settings: LebesgueSettings) -> Mapping[str, Any]:
         """L1 errors, L2 errors and sup errors against cells an input."""
-        from matplotlib.figure import Figure
+        from attnforge.plot.rates import draw_rates, legend_below, page_wide
 
-        from attnforge.plot.rates import draw_rates, legend_below
-        from attnforge.plot.style import WIDTH
-
-        figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
+        figure = page_wide(3.1)
         panels, label = figure.subplots(1, 3), "cells an input G"
         for axes, norm in zip(panels, (1, 2), strict=False):
             slopes = [-1] if norm == 1 else [-0.5]
@@ -153,8 +150,6 @@ class Lebesgue(Experiment[LebesgueSettings]):
         curves = _curves(table, "sup", 1)
         draw_rates(panels[2], curves, x_label=label, y_label="largest error", title="sup", logarithmic=(True, False))
         panels[2].set_ylim(0, 1.05)
-        for axes in panels:
-            axes.tick_params(which="minor", labelsize=7)
         legend_below(figure, panels[0])
         return {"lebesgue": figure}
 
@@ -243,7 +238,7 @@ def _sup(table: Table) -> Finding:
     rows = table.where(kind="rate").having("sup")
     least = rows.numbers("sup").min()
     jump = _of(table, "jump", 1)
-    slope = fit_slope(jump.numbers("cells"), jump.numbers("sup"))
+    slope = fit_slope(*jump.points("cells", "sup"))
     evidence = (
         f"discontinuous targets: sup error at least {least:.3f} of a jump of 1 in {len(rows)} networks, slope for the "
         f"jump {slope}; infinite for the unbounded ones, since outputs are bounded"
@@ -285,7 +280,7 @@ def _curves(table: Table, column: str, norm: int) -> list[Any]:
     from attnforge.plot.rates import SERIES, Curve
 
     return [
-        Curve(target.title, rows.numbers("cells"), rows.numbers(column), look=look)
+        Curve(target.title, *rows.points("cells", column), look=look)
         for (name, target), look in zip(TARGETS.items(), SERIES, strict=False)
         if (rows := _of(table, name, norm).having(column))
     ]

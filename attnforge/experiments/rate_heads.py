@@ -102,12 +102,9 @@ class RateHeads(Experiment[RateHeadsSettings]):
 
     def figures(self, table: Table, settings: RateHeadsSettings) -> Mapping[str, Any]:
         """Error against n H, and against H with p fixed either way."""
-        from matplotlib.figure import Figure
+        from attnforge.plot.rates import draw_rates, legend_below, page_wide, ticks_at
 
-        from attnforge.plot.rates import draw_rates, legend_below
-        from attnforge.plot.style import WIDTH
-
-        rate = Figure(figsize=(WIDTH, 3.3), layout="constrained")
+        rate = page_wide(3.3)
         panels = rate.subplots(1, 2, sharey=True)
         for axes, kind in zip(panels, SENTINELS, strict=True):
             draw_rates(
@@ -121,14 +118,14 @@ class RateHeads(Experiment[RateHeadsSettings]):
             axes.set_ylabel("largest error" if kind == "hard" else "")
         legend_below(rate, panels[0], 5)
 
-        fixed = Figure(figsize=(WIDTH, 3.3), layout="constrained")
+        fixed = page_wide(3.3)
         panels = fixed.subplots(1, 2, sharey=True)
         titles = {"each": "anchors of every head fixed", "all": "anchors of all heads together fixed"}
         for axes, (which, title) in zip(panels, titles.items(), strict=True):
             draw_rates(
                 axes, _fixed_curves(table, which, settings), x_label="heads H", y_label="largest error", title=title
             )
-            _plain_ticks(axes, settings.heads)
+            ticks_at(axes, settings.heads)
         panels[1].set_ylabel("")
         legend_below(fixed, panels[0], 3)
         return {"rate-heads": rate, "rate-heads-fixed": fixed}
@@ -191,7 +188,7 @@ def _against_heads(table: Table, kind: str) -> Finding:
     keys = max(rows.distinct("keys"))
     at = rows.where(keys=keys)
     claim = f"{kind} heads: error O(1/H) with the anchors of every head fixed"
-    return falls_as(claim, at.numbers("heads"), at.numbers("error"), -1, slack=0.02, more=f"n = {keys}")
+    return falls_as(claim, *at.points("heads", "error"), -1, slack=0.02, more=f"n = {keys}")
 
 
 def _fixed_total(table: Table, kind: str) -> Finding:
@@ -209,12 +206,9 @@ def _fixed_total(table: Table, kind: str) -> Finding:
 
 def _trained_rate(table: Table) -> Finding:
     rows = table.where(kind="trained", fixed="each")
-    heads, middle = _medians(rows, "error")
-    seen = ", ".join(f"{error:.2g}" for error in middle)
-    more = f"median largest errors {seen} at H = {', '.join(str(count) for count in heads)}"
-    compared = _beside_constructed(table, rows)
     claim = "trained heads: error O(1/H) with the keys of every head fixed"
-    return falls_as(claim, rows.numbers("heads"), rows.numbers("error"), -1, more=more + compared)
+    more = _medians_seen(rows) + _beside_constructed(table, rows)
+    return falls_as(claim, *rows.points("heads", "error"), -1, more=more)
 
 
 def _beside_constructed(table: Table, trained: Table) -> str:
@@ -231,15 +225,14 @@ def _beside_constructed(table: Table, trained: Table) -> str:
 
 
 def _trained_total(table: Table) -> Finding:
-    heads, middle = _medians(table.where(kind="trained", fixed="all"), "error")
-    errors = ", ".join(f"{error:.2g}" for error in middle)
-    evidence = f"median largest errors {errors} at H = {', '.join(str(count) for count in heads)}"
+    evidence = _medians_seen(table.where(kind="trained", fixed="all"))
     return Finding("trained heads with the keys of all heads together fixed", "measured", evidence)
 
 
-def _medians(rows: Table, column: str) -> tuple[list[int], list[float]]:
-    heads = sorted(int(each) for each in rows.distinct("heads"))
-    return heads, [float(np.median(rows.where(heads=each).numbers(column))) for each in heads]
+def _medians_seen(trained: Table) -> str:
+    errors = trained.grouped("heads", "error")
+    seen = ", ".join(f"{np.median(each):.2g}" for each in errors.values())
+    return f"median largest errors {seen} at H = {', '.join(str(heads) for heads in errors)}"
 
 
 def _ratio(rows: Table, heads: int, column: str) -> str:
@@ -275,18 +268,10 @@ def _fixed_curves(table: Table, fixed: str, settings: RateHeadsSettings) -> list
     curves = []
     for kind in SENTINELS:
         rows = table.where(kind=kind, fixed=fixed, **({"keys": keys[fixed]} if fixed in keys else {})).ordered("heads")
-        curves.append(Curve(f"constructed, {kind}", rows.numbers("heads"), rows.numbers("error")))
-    rows = table.where(kind="trained", fixed=fixed)
-    heads, middle = _medians(rows, "error")
-    spread = [rows.where(heads=each).numbers("error") for each in heads]
-    low, high = [float(each.min()) for each in spread], [float(each.max()) for each in spread]
-    return [*curves, Curve("trained: median and range", heads, middle, low, high)]
-
-
-def _plain_ticks(axes: Any, heads: Sequence[int]) -> None:
-    """Whole numbers of heads, no powers of ten."""
-    axes.set_xticks(list(heads), [str(count) for count in heads])
-    axes.minorticks_off()
+        curves.append(Curve(f"constructed, {kind}", *rows.points("heads", "error")))
+    spread = table.where(kind="trained", fixed=fixed).grouped("heads", "error")
+    middle, low, high = ([float(end(each)) for each in spread.values()] for end in (np.median, np.min, np.max))
+    return [*curves, Curve("trained: median and range", list(spread), middle, low, high)]
 
 
 def _trained(keys: int, heads: int, epochs: int, seed: int) -> Row:

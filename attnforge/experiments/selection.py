@@ -75,13 +75,13 @@ class Selection(Experiment[SelectionSettings]):
     def findings(self, table: Table, settings: SelectionSettings) -> Sequence[Finding]:
         """Selection, the width of the window of ties, and the formula."""
         counts = table.where(part="count")
-        sharp = Table.of(row for row in counts.rows if float(row["c"] or 0) >= SHARP)
+        sharp = counts.only(lambda row: row["c"] >= SHARP)
         return [
             _nearest_wins(counts),
             _one_hot(sharp),
             _everywhere(sharp),
             _formula(counts),
-            _one_owner(Table.of(row for row in counts.rows if row["heads"] != 1)),
+            _one_owner(_several(counts)),
         ]
 
     def notes(self, table: Table, settings: SelectionSettings) -> Sequence[str]:
@@ -91,10 +91,10 @@ class Selection(Experiment[SelectionSettings]):
                 str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}",
                 f"{row['c']:g}",
                 f"{row['one_hot']:.4f}",
-                f"{1 - _width(float(row['c'] or 0)):.4f}",
+                f"{1 - _width(row['c']):.4f}",
                 f"{row['least']:.3f}",
             ]
-            for row in table.where(part="count").rows
+            for row in table.where(part="count").known
         ]
         header = ["anchors", "c", "columns that are one-hot", "1 - ln(99) / c", "largest weight, least over columns"]
         return [markdown(header, rows)]
@@ -208,9 +208,13 @@ def _width(c: float) -> float:
     return min(1.0, math.log((1 - LARGEST) / LARGEST) / c)
 
 
+def _several(counts: Table) -> Table:
+    return counts.only(lambda row: row["heads"] != 1)
+
+
 def _nearest_wins(counts: Table) -> Finding:
     share = counts.numbers("nearest_wins")
-    evidence = f"{100 * share.min():.4g} % of the columns or more, over {len(counts)} layers; softness only blurs"
+    evidence = f"at least {100 * share.min():.4g} % of the columns, over {len(counts)} layers; softness only blurs"
     return Finding.judged("the nearest anchor gets most, at every sharpness", bool(share.min() == 1.0), evidence)
 
 
@@ -239,26 +243,24 @@ def _everywhere(sharp: Table) -> Finding:
 def _formula(counts: Table) -> Finding:
     share = counts.numbers("as_formula")
     claim = "at s steps from the midpoint the largest weight is 1 / (1 + e^(-2cs)), less 2 sum_i e^(-c i^2) at most"
-    evidence = f"{100 * share.min():.4g} % of the columns or more, over {len(counts)} layers"
+    evidence = f"at least {100 * share.min():.4g} % of the columns, over {len(counts)} layers"
     return Finding.judged(claim, bool(share.min() == 1.0), evidence)
 
 
 def _one_owner(many: Table) -> Finding:
     share = many.numbers("one_owner")
-    evidence = f"{100 * share.min():.4g} % of the queries or more, over {len(many)} sharpnesses"
+    evidence = f"at least {100 * share.min():.4g} % of the queries, over {len(many)} sharpnesses"
     claim = "of several heads exactly one selects an anchor of its own, the others a sentinel or a ghost"
     return Finding.judged(claim, bool(share.min() == 1.0), evidence)
 
 
 def _maps(settings: SelectionSettings) -> Any:
     """Rows of panels: anchors; columns of panels: sharpness."""
-    from matplotlib.figure import Figure
-
     from attnforge.plot.attention import draw_attention
-    from attnforge.plot.style import WIDTH
+    from attnforge.plot.rates import page_wide
 
     rows, columns = len(settings.anchors), len(settings.sharpness)
-    figure = Figure(figsize=(WIDTH, 0.6 + 1.15 * rows), layout="constrained")
+    figure = page_wide(0.6 + 1.15 * rows)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
     y = np.linspace(LOWER, UPPER, 301)
     for p, line in zip(settings.anchors, panels, strict=True):
@@ -279,14 +281,12 @@ def _maps(settings: SelectionSettings) -> Any:
 
 def _maps_of_heads(settings: SelectionSettings) -> Any:
     """All keys of all heads, one head above the other, soft and sharp."""
-    from matplotlib.figure import Figure
-
     from attnforge.plot.attention import draw_attention
-    from attnforge.plot.style import WIDTH
+    from attnforge.plot.rates import page_wide
 
     own, y = settings.keys - 2 * SENTINELS, np.linspace(LOWER, UPPER, 601)
     shown = sorted(settings.sharpness, key=lambda c: abs(math.log(c / 2.7)))[0], max(settings.sharpness)
-    figure = Figure(figsize=(WIDTH, 3.6), layout="constrained")
+    figure = page_wide(3.6)
     panels = figure.subplots(1, 2, squeeze=False, sharey=True)
     for c, axes in zip(shown, panels[0], strict=True):
         weights = np.concatenate([column.weights for column in _columns(own, settings.heads, c, y)], axis=1)
@@ -296,8 +296,7 @@ def _maps_of_heads(settings: SelectionSettings) -> Any:
         axes.set_xlabel("query y", fontsize=8)
         middles = [start + settings.keys / 2 - 0.5 for start in starts]
         axes.set_yticks(middles, [str(i + 1) for i in range(settings.heads)])
-        axes.set_xticks([LOWER, 0.0, UPPER], ["-1", "0", "1"])
-        axes.tick_params(labelsize=7)
+        _query_ticks(axes)
     panels[0][0].set_ylabel(f"head, {settings.keys} keys each", fontsize=8)
     _colour_bar(figure, image, panels)
     return figure
@@ -305,8 +304,13 @@ def _maps_of_heads(settings: SelectionSettings) -> Any:
 
 def _small(axes: Any, keys: int) -> None:
     axes.set_yticks([0, keys - 1])
+    _query_ticks(axes)
+    axes.tick_params(length=2)
+
+
+def _query_ticks(axes: Any) -> None:
     axes.set_xticks([LOWER, 0.0, UPPER], ["-1", "0", "1"])
-    axes.tick_params(labelsize=7, length=2)
+    axes.tick_params(labelsize=7)
 
 
 def _colour_bar(figure: Any, image: Any, panels: Any) -> None:
@@ -316,17 +320,15 @@ def _colour_bar(figure: Any, image: Any, panels: Any) -> None:
 
 
 def _window(table: Table, settings: SelectionSettings) -> Any:
-    from matplotlib.figure import Figure
+    from attnforge.plot.rates import Curve, draw_rates, page_wide, plain
+    from attnforge.plot.style import GREY
 
-    from attnforge.plot.rates import Curve, draw_rates, plain
-    from attnforge.plot.style import GREY, WIDTH
-
-    figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+    figure = page_wide(3.2)
     left, right = figure.subplots(1, 2)
     p = max(settings.anchors)
     profiles = [table.where(part="profile", p=p, c=c) for c in settings.sharpness]
     curves = [
-        Curve(f"c = {c:g}", rows.numbers("distance"), rows.numbers("weight"))
+        Curve(f"c = {c:g}", *rows.points("distance", "weight"))
         for c, rows in zip(settings.sharpness, profiles, strict=True)
     ]
     draw_rates(left, curves, x_label="", y_label="", logarithmic=(False, False))
@@ -343,7 +345,7 @@ def _window(table: Table, settings: SelectionSettings) -> Any:
 
     counts = table.where(part="count")
     groups = [(f"p = {each}", counts.where(p=each, heads=1)) for each in settings.anchors]
-    groups.append((f"{settings.heads} heads", Table.of(row for row in counts.rows if row["heads"] != 1)))
+    groups.append((f"{settings.heads} heads", _several(counts)))
     draw_rates(
         right,
         [Curve(name, rows.numbers("c"), 1 - rows.numbers("one_hot")) for name, rows in groups],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,22 @@ class Table:
         """Names in the order in which they first appear."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
 
+    @property
+    def known(self) -> tuple[Mapping[str, Any], ...]:
+        """The rows, for a caller who knows which cells are there and of which kind; type checkers ask no more."""
+        return self.rows
+
     def where(self, **cells: Cell) -> Table:
         """The rows whose columns have these values."""
         return Table.of(row for row in self.rows if all(row.get(name) == cell for name, cell in cells.items()))
+
+    def only(self, keep: Callable[[Mapping[str, Any]], bool]) -> Table:
+        """The rows that ``keep`` says yes to.
+
+        >>> len(Table.of([{"p": 10}, {"p": 20}]).only(lambda row: row["p"] > 10))
+        1
+        """
+        return Table.of(row for row in self.rows if keep(row))
 
     def having(self, *columns: str) -> Table:
         """The rows in which these columns hold a number or a text."""
@@ -53,6 +66,19 @@ class Table:
     def numbers(self, column: str) -> npt.NDArray[np.float64]:
         """A column as numbers; what is missing is NaN."""
         return np.array([_number(row.get(column)) for row in self.rows], dtype=np.float64)
+
+    def points(self, x: str, y: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Two columns as numbers: what a curve is drawn through, or a slope fitted to."""
+        return self.numbers(x), self.numbers(y)
+
+    def grouped(self, by: str, column: str) -> dict[Any, npt.NDArray[np.float64]]:
+        """The numbers of a column by the values of another one, in their ascending order.
+
+        >>> table = Table.of([{"p": 20, "error": 0.1}, {"p": 10, "error": 0.3}, {"p": 20, "error": 0.2}])
+        >>> {p: errors.tolist() for p, errors in table.grouped("p", "error").items()}
+        {10: [0.3], 20: [0.1, 0.2]}
+        """
+        return {value: self.where(**{by: value}).numbers(column) for value in sorted(self.distinct(by))}
 
     def texts(self, column: str) -> list[str]:
         """A column as texts."""

@@ -84,7 +84,8 @@ class Universality(Experiment[UniversalitySettings]):
         """Error, bound and keys; or how large a bump is on its cell and away from it."""
         if case["kind"] == "bump":
             return [_bump(case["grid"])]
-        net = _cells(case) if case["kind"] == "cells" else built(case["construction"], case["target"], case["grid"])
+        name, grid = case["construction"], case["grid"]
+        net = _cells(name, grid) if case["kind"] == "cells" else built(name, case["target"], grid)
         points = PAIRS if net.construction == "cross_attention" else FRESH
         found = af.measure(net, points=points, seed=case["seed"])
         return [{"keys": net.anchors, "error": found.sup, "bound": net.certificate.bound}]
@@ -210,12 +211,11 @@ def _bump(grid: int) -> Row:
     return found
 
 
-def _cells(case: Case) -> af.Compiled:
+def _cells(kind: str, grid: int) -> af.Compiled:
     """Hard cells for a peak: as many adaptive ones as the grid has, or the grid."""
     from attnforge.anchors import Adaptive
 
-    grid = case["grid"]
-    cells: Any = Adaptive(grid * grid) if case["construction"] == "adaptive" else grid
+    cells: Any = Adaptive(grid * grid) if kind == "adaptive" else grid
     return af.constructions.max_affine(PEAK, SQUARE, cells=cells, sharpness="hard")
 
 
@@ -235,7 +235,7 @@ def _points(table: Table, name: str, target: str) -> Table:
 def _slope(table: Table, name: str, target: str) -> Slope:
     """The exponent on the finer grids: those of eight points an input on."""
     rows = _points(table, name, target)
-    grids, errors = rows.numbers("grid"), rows.numbers("error")
+    grids, errors = rows.points("grid", "error")
     return fit_slope(grids[grids >= FINE], errors[grids >= FINE])
 
 
@@ -285,28 +285,23 @@ def _gain(table: Table) -> Finding:
 
 
 def _rates_figure(table: Table) -> Any:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
-
-    from attnforge.plot.rates import draw_rates, legend_below
-    from attnforge.plot.style import WIDTH
+    from attnforge.plot.rates import draw_rates, hide_unused, legend_below, no_minor_labels, page_wide
 
     rows = table.where(kind="rate")
     grids, targets = rows.distinct("grid"), rows.distinct("target")
     height = -(-len(targets) // 2)
-    figure = Figure(figsize=(WIDTH, 0.7 + 2.3 * height), layout="constrained")
+    figure = page_wide(0.7 + 2.3 * height)
     panels = figure.subplots(height, 2, sharex=True, squeeze=False).ravel()
     for axes, target in zip(panels, targets, strict=False):
         curves, slope = (_curves(table, target)[::-1], -2) if target in SMOOTH else (_curves(table, target), -1)
         draw_rates(axes, curves, x_label="", y_label="error", title=TITLES[target], slopes=[slope])
         axes.set_ylim(bottom=0.4 * axes.get_ylim()[0])
         axes.set_xticks(grids, [str(grid) for grid in grids])
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.tick_params(which="minor", labelsize=7, bottom=False)
+        no_minor_labels(axes)
+        axes.tick_params(which="minor", bottom=False)
     for axes in panels[-2:]:
         axes.set_xlabel("grid points or cells an input G", fontsize=8)
-    for axes in panels[len(targets) :]:
-        axes.set_visible(False)
+    hide_unused(panels, len(targets))
     legend_below(figure, panels[0], 2)
     return figure
 
@@ -318,33 +313,28 @@ def _curves(table: Table, target: str) -> list[Any]:
     curves = []
     for kind, names, look in (("hard", HARD, SERIES[0]), ("tuned", TUNED, SERIES[1])):
         rows = Table.of(row for name in names for row in _points(table, name, target).rows)
-        grids = sorted(rows.distinct("grid"))
-        errors = [rows.where(grid=grid).numbers("error") for grid in grids]
-        bounds = [rows.where(grid=grid).numbers("bound").max() for grid in grids]
-        worst, best = [each.max() for each in errors], [each.min() for each in errors]
-        error = Curve(f"{kind}: error", grids, worst, best, worst, look=look)
-        bound = Curve(f"{kind}: bound", grids, bounds, look=(look[0], "x", ":"))
+        errors, bounds = rows.grouped("grid", "error"), rows.grouped("grid", "bound")
+        worst, best = [each.max() for each in errors.values()], [each.min() for each in errors.values()]
+        proved = [each.max() for each in bounds.values()]
+        error = Curve(f"{kind}: error", list(errors), worst, best, worst, look=look)
+        bound = Curve(f"{kind}: bound", list(bounds), proved, look=(look[0], "x", ":"))
         curves += [error, bound] if kind == "hard" else [bound, error]
     return curves
 
 
 def _bump_figure() -> Any:
-    from matplotlib.figure import Figure
-
-    from attnforge.anchors import Adaptive
     from attnforge.plot.partition import cells_of, draw_cells
     from attnforge.plot.plane import draw_bar, draw_map, mesh
-    from attnforge.plot.style import WIDTH
+    from attnforge.plot.rates import page_wide
 
-    figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
+    figure = page_wide(2.6)
     panels = figure.subplots(1, 4, sharey=True)
     net, box = built("two_layer", "wave", PICTURE), af.Box(0, 1, shape=(2,))
     points = mesh(box, 97)
     bump, weight = centre_bump(net, points, PICTURE), centre_weight(net, points, PICTURE)
     images = [draw_map(panels[0], box, bump, (0, 2), "viridis"), draw_map(panels[1], box, weight, (0, 1), "viridis")]
-    both: tuple[Any, Any] = (PICTURE, Adaptive(PICTURE**2))
-    for axes, cells in zip(panels[2:], both, strict=True):
-        peak = af.constructions.max_affine(PEAK, SQUARE, cells=cells, sharpness="hard")
+    for axes, kind in zip(panels[2:], ("uniform", "adaptive"), strict=True):
+        peak = _cells(kind, PICTURE)
         images.append(draw_cells(axes, peak.domain, cells_of(peak.network, peak.target), (0, 1)))
         axes.collections[-1].set(sizes=[3], linewidths=0)  # smaller dots: those of adaptive cells are close together
     titles = ("layer 1: bump R_v", "layer 2: weight of v", "uniform cells, a peak", "adaptive cells")

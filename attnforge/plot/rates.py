@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY
+from attnforge.errors import TargetError
+from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, as_written
 
 SERIES = (  # colour, marker and dash: curves differ in more than colour
     (BLUE, "o", "-"),
@@ -26,7 +27,10 @@ LABEL = 8  # points
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A named row of points; ``low`` and ``high`` are the ends of a band around them, ``look`` overrides the style."""
+    """A named row of points; ``low`` and ``high`` are the ends of a band around them, ``look`` overrides the style.
+
+    The name is drawn as it is; "" and "_" stay out of the legend.
+    """
 
     name: str
     x: npt.ArrayLike
@@ -54,11 +58,20 @@ def rate_curves(
     """
     from matplotlib.figure import Figure
 
+    if not curves:
+        raise TargetError("plot.rate_curves draws at least one curve", "none", "Pass [Curve(name, sizes, errors)]")
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     draw_rates(axes, curves, x_label=x_label, y_label=y_label, slopes=slopes, title=title)
     legend_below(figure, axes, 2)
     return figure
+
+
+def page_wide(height: float) -> Any:
+    """An empty figure as wide as a page's text, so many inches high."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(WIDTH, height), layout="constrained")
 
 
 def draw_rates(
@@ -75,14 +88,14 @@ def draw_rates(
     for curve, style in zip(curves, _looks(len(curves)), strict=True):
         colour, marker, dash = curve.look or style
         x, y = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.y, dtype=np.float64)
-        axes.plot(x, y, color=colour, marker=marker, ls=dash, ms=3.5, lw=1.1, label=curve.name, zorder=3)
+        axes.plot(x, y, color=colour, marker=marker, ls=dash, ms=3.5, lw=1.1, label=_label(curve.name), zorder=3)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.18, lw=0, zorder=1)
     if logarithmic[0]:
         axes.set_xscale("log")
     if logarithmic[1]:
         axes.set_yscale("log")
-    for slope in slopes:
+    for slope in slopes if curves else ():
         _draw_slope(axes, curves, slope)
     plain(axes, x_label, y_label, title)
 
@@ -98,10 +111,31 @@ def plain(axes: Any, x_label: str, y_label: str, title: str = "") -> None:
         axes.set_title(title, fontsize=LABEL, parse_math=False)
 
 
+def ticks_at(axes: Any, numbers: Sequence[int]) -> None:
+    """Ticks of the x-axis at whole numbers and nowhere else, written out: no powers of ten."""
+    axes.set_xticks(list(numbers), [str(number) for number in numbers])
+    axes.minorticks_off()
+
+
+def no_minor_labels(axes: Any) -> None:
+    """Minor ticks of the x-axis without numbers: where few powers of ten are in sight, matplotlib crowds them."""
+    from matplotlib.ticker import NullFormatter
+
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def hide_unused(panels: Any, used: int) -> None:
+    """Of a row of panels, those after the first ``used`` ones."""
+    for axes in panels[used:]:
+        axes.set_visible(False)
+
+
 def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
     """The legend of a panel under the figure, where it hides no point; panels that show the same curves share it."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
+    if not labels:
+        return
+    legend = figure.legend(
         handles,
         labels,
         loc="outside lower center",
@@ -111,6 +145,12 @@ def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
         handlelength=2.2,
         columnspacing=1.2,
     )
+    as_written(legend, figure.get_figwidth())
+
+
+def _label(name: str) -> str:
+    """The name as matplotlib lists it: words that begin with "_" are hidden by it, unless a blank comes first."""
+    return f" {name}" if name.startswith("_") and name != "_" else name
 
 
 def _draw_slope(axes: Any, curves: Sequence[Curve], slope: float) -> None:

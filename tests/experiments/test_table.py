@@ -20,6 +20,17 @@ def test_choosing_and_ordering_rows() -> None:
     assert table.texts("kind") == ["hard", "tuned", "hard"]
 
 
+def test_rows_by_a_question_and_columns_in_pairs_and_groups() -> None:
+    table = Table.of(ROWS)
+    assert table.only(lambda row: row["p"] < 10).known == (ROWS[2],)
+    x, y = table.having("error").points("p", "error")
+    assert (x.tolist(), y.tolist()) == ([10, 5], [0.1, 0.2])
+    groups = table.having("error").grouped("p", "error")
+    assert list(groups) == [5, 10]  # ascending, unlike the rows
+    assert groups[10].tolist() == [0.1]
+    assert table.only(lambda row: False).grouped("p", "error") == {}
+
+
 @given(st.lists(st.floats(allow_nan=False), min_size=1))
 def test_numbers_survive_the_file(numbers: list[float]) -> None:
     text = Table.of({"x": number} for number in numbers).to_csv()

@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from attnforge.plot.rates import SERIES, Curve, draw_rates, rate_curves
+from attnforge.plot.rates import (
+    SERIES,
+    Curve,
+    draw_rates,
+    hide_unused,
+    no_minor_labels,
+    page_wide,
+    rate_curves,
+    ticks_at,
+)
 
 
 def test_curves_differ_in_colour_marker_and_name() -> None:
@@ -32,3 +41,32 @@ def test_bands_and_linear_axes() -> None:
     draw_rates(axes, [band], x_label="$x$", y_label="y", title="t", logarithmic=(False, True))
     assert (axes.get_xscale(), axes.get_yscale(), len(axes.collections)) == ("linear", "log", 1)
     assert not axes.xaxis.label.get_parse_math()
+
+
+def test_ticks_are_where_they_are_asked_for() -> None:
+    figure = page_wide(2.0)
+    axes = figure.subplots()
+    draw_rates(axes, [Curve("c", [3, 20], [1, 2])], x_label="H", y_label="e")
+    ticks_at(axes, (3, 7, 20))
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() == 7.2
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["3", "7", "20"]
+    assert len(axes.xaxis.get_minorticklocs()) == 0
+
+
+def test_minor_ticks_lose_their_numbers_only() -> None:
+    figure = page_wide(2.0)
+    axes = figure.subplots()
+    draw_rates(axes, [Curve("c", [3, 20], [1, 2])], x_label="H", y_label="e")
+    figure.draw_without_rendering()
+    assert any(text.get_text() for text in axes.get_xticklabels(minor=True))
+    no_minor_labels(axes)
+    figure.draw_without_rendering()
+    assert len(axes.xaxis.get_minorticklocs()) > 0
+    assert not any(text.get_text() for text in axes.get_xticklabels(minor=True))
+
+
+def test_panels_that_are_left_over_are_hidden() -> None:
+    panels = page_wide(2.0).subplots(1, 3)
+    hide_unused(panels, 2)
+    assert [axes.get_visible() for axes in panels] == [True, True, False]

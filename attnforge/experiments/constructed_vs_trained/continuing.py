@@ -1,0 +1,77 @@
+"""Training that starts from the construction: where it goes, and what can be proved of where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnforge.experiments.constructed_vs_trained.building import as_module, build
+from attnforge.experiments.constructed_vs_trained.task import BATCH, Task, errors
+from attnforge.experiments.experiment import Row
+
+if TYPE_CHECKING:
+    from attnforge.network import Network
+    from attnforge.targets import TruncatedLinear
+
+STARTS = ("hard", "tuned", "mean")
+PARTS = {"all": "all weights", "values": "values only"}
+SHOWN = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)  # epochs in the table, where they exist
+PROVED = (0, 1, 5, 20, 50)  # of these, the ones whose bound is proved
+
+
+def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells: int) -> list[Row]:
+    """Train the constructed head on the authors' data, and look at it after some of the epochs."""
+    import torch
+
+    from attnforge.experiments.constructed_vs_trained.reading_back import trained_network
+    from attnforge.experiments.training import train
+
+    network, target = build(start, 1, task.w, task.t)
+    module = as_module(network, target, trainable=True)
+    for name, weight in module.named_parameters():
+        weight.requires_grad_(part == "all" or name.endswith("memory_values"))
+    first = torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+    x, y = task.fresh()
+    given = torch.tensor(x)
+    rows: list[Row] = []
+
+    def look(epoch: int) -> None:
+        if epoch not in SHOWN and epoch != epochs:
+            return
+        with torch.no_grad():
+            out = module(given).numpy()
+            weights = module.attention(given[:100])[0][0]
+        now = torch.nn.utils.parameters_to_vector(module.parameters()).detach()
+        proved = epoch in PROVED or epoch == epochs
+        rows.append(
+            {
+                **errors(out, y),
+                "epoch": epoch,
+                "moved": float((now - first).abs().max()),
+                "distance": float((now - first).norm() / first.norm()),
+                "undecided": float(1 - weights.square().sum(dim=-1).mean()),
+                **(bounds_again(trained_network(module, network), target, cells) if proved else {}),
+            }
+        )
+
+    look(0)
+    inputs, targets = task.training()
+    seen = torch.tensor(inputs), torch.tensor(targets)
+    train(module, *seen, epochs=epochs, batch=BATCH, rate=rate, seed=task.seed, constant=True, after=look)
+    return rows
+
+
+def bounds_again(network: Network, target: TruncatedLinear, cells: int) -> dict[str, float | None]:
+    """A bound of a trained head: the theorem's proof where it still applies, along the form where that is smaller.
+
+    ``theorem`` is the first alone; it is missing where the proof refuses.
+    """
+    from attnforge.certification.certify import certify
+    from attnforge.errors import CertificateError, RefusalError
+    from attnforge.experiments.constructed_vs_trained.form_bound import bound_along_form
+
+    try:
+        theorem = certify(network, target).bound
+    except (CertificateError, RefusalError):
+        theorem = None
+    along = bound_along_form(network, target, cells=cells)
+    return {"theorem": theorem, "bound": along if theorem is None else min(theorem, along)}

@@ -1,0 +1,120 @@
+"""Constructed against trained weights: settings, cases, and where their answers are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from attnforge.experiments.claims import within_bounds
+from attnforge.experiments.constructed_vs_trained.building import CONSTRUCTED
+from attnforge.experiments.constructed_vs_trained.continuing import PARTS, STARTS, continued
+from attnforge.experiments.constructed_vs_trained.figures import continued_figure, heads_figure, time_figure
+from attnforge.experiments.constructed_vs_trained.findings import (
+    certified_again,
+    falls_with_heads,
+    lower,
+    printed,
+    sooner,
+    stays,
+    went,
+)
+from attnforge.experiments.constructed_vs_trained.summaries import TIMES
+from attnforge.experiments.constructed_vs_trained.tables import WHY, comparison, journey, ratio_table, times
+from attnforge.experiments.constructed_vs_trained.task import Task
+from attnforge.experiments.constructed_vs_trained.timing import constructed, trained
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.settings import Settings, setting
+from attnforge.experiments.table import Table
+
+
+@dataclass(frozen=True)
+class ConstructedVsTrainedSettings(Settings):
+    """Heads, repetitions and lengths of training."""
+
+    heads: tuple[int, ...] = setting((1, 2, 4, 8, 16), (1, 4), explain="Numbers H of heads, divisors of 32.")
+    repeats: int = setting(5, 1, explain="Tasks (w, t, data and first weights) that everything is repeated on.")
+    epochs: int = setting(50, 5, explain="Of training from random weights.")
+    rates: tuple[float, ...] = setting(
+        (1e-3, 1e-4, 1e-5), (1e-4,), explain="Step sizes of training that starts from the construction."
+    )
+    further: int = setting(50, 5, explain="Epochs of training that starts from the construction.")
+    cells: int = setting(40_000, 4_000, explain="Of the proof along the form: more cells, a smaller bound.")
+
+
+class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):
+    """Is it better to construct the weights than to train them, and do trained ones stay where they were built?"""
+
+    name: ClassVar[str] = "constructed-vs-trained"
+    summary: ClassVar[str] = "the authors' training task: error, time, training further"
+    question: ClassVar[str] = (
+        "On the task that Hu et al. 2025 train on (10 features, 50 tokens, 60 keys a head, 1 to 16 heads, 50 epochs of "
+        "Adam), how much better are constructed weights and how much sooner are they there? And where does training go "
+        "when it starts from them? Mean square errors are those of the one output feature with a target; times are "
+        "seconds of one core."
+    )
+    settings = ConstructedVsTrainedSettings
+
+    def cases(self, settings: ConstructedVsTrainedSettings) -> Sequence[Case]:
+        """Trained and constructed for every H and task; training from the construction on the first task."""
+        tasks = [{"seed": settings.seed, "task": task} for task in range(settings.repeats)]
+        sizes = [{"heads": heads, **task} for heads in settings.heads for task in tasks]
+        further = {"epochs": settings.further, "cells": settings.cells, **tasks[0]}
+        return [
+            *({"kind": "trained", "epochs": settings.epochs, **size} for size in sizes),
+            *({"kind": kind, **size} for kind in CONSTRUCTED for size in sizes),
+            *(
+                {"kind": "continued", "start": start, "part": part, "rate": rate, **further}
+                for start in STARTS
+                for part in PARTS
+                for rate in settings.rates
+            ),
+        ]
+
+    def alone(self, case: Case) -> bool:
+        """What is timed."""
+        return bool(case["kind"] != "continued")
+
+    def measure(self, case: Case) -> Sequence[Row]:
+        """Errors on fresh data and times; for training from the construction, a row for some of the epochs."""
+        task = Task(1000 * case["seed"] + case["task"])
+        if case["kind"] == "trained":
+            return [trained(task, case["heads"], case["epochs"])]
+        if case["kind"] == "continued":
+            return continued(task, case["start"], case["part"], case["rate"], case["epochs"], case["cells"])
+        return [constructed(task, case["kind"], case["heads"], library=case["task"] == 0)]
+
+    def findings(self, table: Table, settings: ConstructedVsTrainedSettings) -> Sequence[Finding]:
+        """The two ratios for every variant, the bounds, and what became of training from the construction."""
+        return [
+            *(lower(table, kind) for kind in CONSTRUCTED),
+            *(sooner(table, kind, column, what, settings.epochs) for kind, column, what in TIMES),
+            within_bounds(table),
+            *falls_with_heads(table),
+            printed(table),
+            stays(table),
+            *(went(table, start) for start in STARTS),
+            certified_again(table),
+        ]
+
+    def notes(self, table: Table, settings: ConstructedVsTrainedSettings) -> Sequence[str]:
+        """The comparison, and training from the construction, in tables."""
+        return [
+            "How many times less the mean square error is, and how many times sooner the weights are there:",
+            ratio_table(table),
+            "Constructed against trained, medians over the tasks; in brackets how many times less than trained:",
+            comparison(table),
+            "Times in seconds; in brackets how many times sooner than trained:",
+            times(table),
+            "Trained from the construction (one head, float64, Adam, constant step size), first task:",
+            journey(table),
+            WHY,
+        ]
+
+    def figures(self, table: Table, settings: ConstructedVsTrainedSettings) -> Mapping[str, Any]:
+        """Mean square error against H; against the time it took; and against epochs from the construction."""
+        return {
+            f"{self.name}-heads": heads_figure(table),
+            f"{self.name}-time": time_figure(table),
+            f"{self.name}-continued": continued_figure(table),
+        }

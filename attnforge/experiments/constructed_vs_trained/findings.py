@@ -1,0 +1,97 @@
+"""What the results say: how many times better and sooner, and what became of training from the construction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attnforge.experiments.constructed_vs_trained.building import CONSTRUCTED
+from attnforge.experiments.constructed_vs_trained.continuing import PARTS
+from attnforge.experiments.constructed_vs_trained.summaries import change, journeys, middle, plain, ratios, span
+from attnforge.experiments.experiment import Finding
+from attnforge.experiments.slope import fit_slope
+from attnforge.experiments.table import Table
+
+RATIO = 100.0  # what the comparison is expected to exceed
+GAIN = 0.99  # of the mean square error: what is not below it is no gain
+
+
+def lower(table: Table, kind: str) -> Finding:
+    """Whether the mean square error is so many times lower for every H."""
+    found = ratios(table, kind, "mse")
+    claim = f"mean square error at least {RATIO:g} times lower than trained: {CONSTRUCTED[kind]}"
+    return Finding.judged(claim, _all_above(found), f"{_listed(found)} times lower")
+
+
+def sooner(table: Table, kind: str, column: str, what: str, epochs: int) -> Finding:
+    """Whether the weights are there so many times sooner for every H."""
+    found = ratios(table, kind, column)
+    claim = f"at least {RATIO:g} times sooner than {epochs} epochs of training: {what}"
+    return Finding.judged(claim, _all_above(found), f"{_listed(found)} times sooner")
+
+
+def _all_above(found: Mapping[int, float]) -> bool:
+    return bool(found) and min(found.values()) >= RATIO
+
+
+def _listed(found: Mapping[int, float]) -> str:
+    values = ", ".join(plain(value) for value in found.values())
+    return f"H = {', '.join(map(str, found))}: {values}"
+
+
+def falls_with_heads(table: Table) -> list[Finding]:
+    """Whether the exponent of the error in H is below zero with 95 % confidence; single runs differ a lot."""
+    rows = table.where(kind="trained")
+    if len(rows.distinct("heads")) < 2:
+        return []
+    slope = fit_slope(*rows.points("heads", "mse"))
+    spans = [f"{heads}: {span(values.tolist())}" for heads, values in rows.grouped("heads", "mse").items()]
+    medians = _listed(middle(table, "trained", "mse"))
+    evidence = f"slope {slope} over {len(rows)} runs; H = {', '.join(spans)}; medians {medians}"
+    claim = "trained: the mean square error falls with H (Hu et al.)"
+    return [
+        Finding.judged(claim, slope.high < 0, evidence) if slope.points > 2 else Finding(claim, "measured", evidence)
+    ]
+
+
+def printed(table: Table) -> Finding:
+    """How much larger than the printed loss the error of the one feature with a target is."""
+    rows = table.where(kind="trained")
+    ratio = rows.numbers("mse") / rows.numbers("printed")
+    evidence = (
+        f"the error of the feature that has a target is {ratio.min():.1f} to {ratio.max():.1f} times what is printed"
+    )
+    return Finding("the loss averages 32 output features, 31 of which have target 0", "measured", evidence)
+
+
+def stays(table: Table) -> Finding:
+    """How far all weights go, and what that does to the error, for every step size."""
+    ways = [way for way in journeys(table) if way.texts("part")[0] == "all"]
+    parts = []
+    for rate in dict.fromkeys(way.distinct("rate")[0] for way in ways):
+        found = [way for way in ways if way.distinct("rate")[0] == rate]
+        moved = max(way.numbers("moved")[-1] for way in found)
+        worse = [way.numbers("mse")[-1] / way.numbers("mse")[0] for way in found]
+        parts.append(f"step size {rate:g}: no weight moves by more than {moved:.2g}, MSE times {span(worse)}")
+    return Finding("training of all weights from the construction stays near it", "measured", "; ".join(parts))
+
+
+def went(table: Table, start: str) -> Finding:
+    """Whether some training from this start ends with a smaller mean square error than it began with."""
+    ends = [(each.numbers("mse")[-1], each) for each in journeys(table, start)]
+    best, way = min(ends, key=lambda pair: pair[0])
+    first = way.numbers("mse")[0]
+    claim = f"training from the construction lowers its mean square error: {CONSTRUCTED[start]}"
+    where = f"{PARTS[way.texts('part')[0]]}, step size {way.distinct('rate')[0]:g}"
+    evidence = f"best of {len(ends)} ({where}): {first:.3g} to {best:.3g}; largest error {change(way, 'error')}"
+    return Finding.judged(claim, bool(best < GAIN * first), f"{evidence}; bound {change(way.having('bound'), 'bound')}")
+
+
+def certified_again(table: Table) -> Finding:
+    """Whether what every training ends with has a bound."""
+    ends = [each.rows[-1] for each in journeys(table)]
+    proved = sum(row.get("bound") is not None for row in ends)
+    theorem = sum(row.get("theorem") is not None for row in ends)
+    evidence = f"{proved} of {len(ends)} proved again, {theorem} of them also by the theorem's own proof"
+    return Finding.judged(
+        "what training makes of the construction can be certified again", proved == len(ends), evidence
+    )

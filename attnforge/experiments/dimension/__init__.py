@@ -1,0 +1,6 @@
+"""Keys against the number of inputs: product grids, sparse grids, and constructions that use structure."""
+
+from attnforge.experiments.dimension.experiment import Dimension
+from attnforge.experiments.dimension.settings import DimensionSettings
+
+__all__ = ["Dimension", "DimensionSettings"]

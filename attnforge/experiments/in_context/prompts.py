@@ -1,0 +1,76 @@
+"""Functions as prompts: one frozen network that computes each of them to the tolerance of its prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import attnforge as af
+from attnforge.experiments.experiment import Case, Finding, Row
+from attnforge.experiments.in_context.curves import curve
+from attnforge.experiments.in_context.problems import Array
+from attnforge.experiments.in_context.settings import InContextSettings
+from attnforge.experiments.table import Table
+
+FRESH = 100_000  # points at which a function of a prompt is measured
+FUNCTIONS: dict[str, tuple[float, float]] = {
+    "sin(8*x)": (-1.0, 1.0),
+    "1/(1 + 25*x^2)": (-1.0, 1.0),
+    "log(x)": (0.5, 4.0),
+    "abs(x)": (-1.0, 1.0),
+}
+
+
+def cases(settings: InContextSettings) -> list[Case]:
+    """Every function to every tolerance."""
+    return [{"part": "prompt", "function": f, "tol": tol} for f in FUNCTIONS for tol in settings.tolerances]
+
+
+def prompted(function: str, tol: float) -> Row:
+    """A function as a prompt of the frozen network; refused where one head cannot have the tolerance."""
+    domain = FUNCTIONS[function]
+    try:
+        net, prompt = af.in_context.function_prompt(function, {"x": domain}, tol=tol)
+    except (af.RefusalError, af.ToleranceError):
+        return {"tokens": None, "error": None, "bound": None, "digest": None}
+    x = np.random.default_rng(0).uniform(*domain, size=FRESH)
+    error = float(np.abs(net(x, prompt) - _function(function, x)).max())
+    return {"tokens": len(prompt.tokens), "error": error, "bound": prompt.certificate.bound, "digest": net.digest}
+
+
+def _function(text: str, x: Array) -> Array:
+    values = {"sin(8*x)": np.sin(8 * x), "1/(1 + 25*x^2)": 1 / (1 + 25 * x**2), "abs(x)": np.abs(x)}
+    return np.asarray(values[text] if text in values else np.log(x))
+
+
+def finding(table: Table) -> Finding:
+    """Whether all networks are the same, and every function is within its tolerance."""
+    rows = table.where(part="prompt")
+    made = rows.having("error")
+    digests, ratio = made.distinct("digest"), made.numbers("error") / made.numbers("tol")
+    functions = len(made.distinct("function"))
+    tokens = made.numbers("tokens")
+    refused = ", ".join(f"{row['function']} at {row['tol']:g}" for row in rows.rows if row.get("error") is None)
+    evidence = (
+        f"{len(digests)} SHA-256 for {len(made)} prompts of {functions} functions, largest error / tol "
+        f"{ratio.max():.2f}, {tokens.min():.0f} to {tokens.max():,.0f} tokens; refused: {refused or 'none'}"
+    )
+    holds = len(digests) == 1 and bool(np.all(ratio <= 1))
+    return Finding.judged(
+        "one frozen network computes every function it is prompted with, each within its tolerance", holds, evidence
+    )
+
+
+def curves(table: Table) -> list[Any]:
+    """Errors against the tolerance, and the tolerance itself."""
+    from attnforge.plot.rates import Curve
+    from attnforge.plot.style import GREY
+
+    rows = table.where(part="prompt")
+    made = rows.having("error").ordered("tol")
+    tols = np.unique(rows.numbers("tol"))
+    return [
+        *(curve(text, made.where(function=text), "tol", "error") for text in FUNCTIONS),
+        Curve("tolerance", tols, tols, look=(GREY, "", ":")),
+    ]

@@ -1,0 +1,6 @@
+"""Long sequences: error, time and memory against the number of tokens and features."""
+
+from attnforge.experiments.length.experiment import Length
+from attnforge.experiments.length.settings import LengthSettings
+
+__all__ = ["Length", "LengthSettings"]

@@ -1,0 +1,6 @@
+"""Error against sharpness, dtype by dtype: the optimum, underflow of weights, overflow of scores, lost argmax."""
+
+from attnforge.experiments.temperature.experiment import Temperature
+from attnforge.experiments.temperature.settings import TemperatureSettings
+
+__all__ = ["Temperature", "TemperatureSettings"]

@@ -1,0 +1,26 @@
+"""Stacks of blocks against exact iteration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnforge.experiments.in_context.drift import along_the_stack
+from attnforge.experiments.in_context.problems import problem
+
+
+def test_along_the_stack() -> None:
+    task = problem("ridge", 50, 3)
+    first, last = along_the_stack(task, "float64", 60, [1, 60])
+    assert first["step"] == 1
+    assert 0 < float(first["drift"] or 0) < 1e-11
+    assert float(last["drift"] or 1) < float(last["bound"] or 0) < 1e-6
+    start = np.linalg.norm(task.iterates(1)[0] - task.minimiser()) / np.linalg.norm(task.minimiser())
+    assert first["exact_distance"] == pytest.approx(start)
+    assert float(last["distance"] or 1) < 1e-11 < float(first["distance"] or 0)
+
+
+def test_bounds_that_do_not_exist_are_empty() -> None:
+    (row,) = along_the_stack(problem("Huber", 50, 3), "float32", 100, [100])
+    assert row["bound"] is None
+    assert float(row["drift"] or 1) < 1e-4

@@ -1,0 +1,17 @@
+"""The interpolation route against half a step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnforge.anchors import hard
+from attnforge.experiments.in_context.interpolation import interpolated
+
+
+def test_hard_links_are_half_a_step_off() -> None:
+    found = interpolated("least squares", "hard", 13, 2, 0)  # anchors a step of 1 apart
+    off = np.arange(11) / 21  # the residuals looked at, from an anchor to the middle
+    expected = (off - 1 / (1 + np.exp(hard("float64") * (1 - 2 * off)))).max()  # two anchors share the weight
+    assert found["error"] == pytest.approx(expected, abs=1e-6)
+    assert "error" not in interpolated("logistic", "hard", 13, 2, 0)
