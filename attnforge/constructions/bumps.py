@@ -10,8 +10,8 @@ from attnforge.anchors import Sharpness
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
-from attnforge.constructions.finishing import as_layout, count_of, finish
-from attnforge.targets import Box, Function, as_lipschitz
+from attnforge.constructions.finishing import as_layout, count_of, finish, named_function
+from attnforge.targets import Box, Function
 from attnforge.theorems.bumps import BumpPlan, Collapse, Placement, check_grid, grid_sharpness
 from attnforge.theorems.softmax_tail import SoftmaxTail
 from attnforge.theorems.truncated_linear import Layout
@@ -104,4 +104,4 @@ def softmax_tail(
 def _continuous(f: Callable[[Any], Any], domain: Box, lipschitz: Any, dtype: str) -> Function:
     """The callable on its box, after a look at the dtype."""
     machine(dtype)
-    return Function(f, domain, lipschitz=as_lipschitz(lipschitz))
+    return named_function(f, domain, lipschitz)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.errors import RefusalError
-from attnforge.targets import Target
+from attnforge.targets import Function, Target, as_box, as_lipschitz
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.truncated_linear import Layout
 
@@ -20,6 +21,12 @@ def finish(construction: Construction[P], target: Target, plan: P, dtype: str) -
     """Check the cost, then build and certify."""
     afford(construction.cost(target, plan), construction.name)
     return certified(construction.build(target, plan), target, construction.name, dtype)
+
+
+def named_function(f: Callable[[Any], Any], domain: Any, lipschitz: Any) -> Function:
+    """The callable, of (..., d), on a box or on named intervals."""
+    box, names = as_box(domain)
+    return Function(f, box, lipschitz=as_lipschitz(lipschitz), names=names)
 
 
 def count_of(name: str, value: int) -> int:
