@@ -25,7 +25,7 @@ def test_every_way_to_write_a_domain_means_the_same(make) -> None:
     listed, boxed = make(product, [(0, 1), (0, 1)]), make(product, af.Box(0, 1, shape=(2,)))
     x = np.array([[0.3, 0.6], [0.9, 0.2]])
     assert named(x).tolist() == listed(x).tolist() == boxed(x).tolist()
-    assert named(a=0.3, b=0.6) == named(x)[0]
+    assert named(a=0.3, b=0.6) == pytest.approx(named(x)[0], abs=1e-12)
 
 
 @pytest.mark.parametrize("make", MADE, ids=NAMES)
