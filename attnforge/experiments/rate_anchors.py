@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 import attnforge as af
 from attnforge.experiments.claims import falls_as, within_bounds
@@ -72,19 +71,21 @@ class RateAnchors(Experiment[RateAnchorsSettings]):
         factor = trained_middle(table)[largest] / hard[0] if len(hard) else np.nan
         compared = f"at p = {largest} the median trained head errs {factor:.2g} times as much as hard selection"
         return [
-            *(falls_as(f"{kind} heads: error O(1/p)", *_errors(table, kind), -1, slack=0.02) for kind in CONSTRUCTED),
+            *(
+                falls_as(f"{kind} heads: error O(1/p)", *table.where(kind=kind).points("p", "error"), -1, slack=0.02)
+                for kind in CONSTRUCTED
+            ),
             within_bounds(table),
-            falls_as("trained heads: error O(1/p)", *_errors(table, "trained"), -1, more=compared),
+            falls_as(
+                "trained heads: error O(1/p)", *table.where(kind="trained").points("p", "error"), -1, more=compared
+            ),
         ]
 
     def figures(self, table: Table, settings: RateAnchorsSettings) -> Mapping[str, Any]:
         """Sup error and mean square error against p."""
-        from matplotlib.figure import Figure
+        from attnforge.plot.rates import draw_rates, legend_below, page_wide
 
-        from attnforge.plot.rates import draw_rates, legend_below
-        from attnforge.plot.style import WIDTH
-
-        figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
+        figure = page_wide(3.2)
         panels = figure.subplots(1, 2)
         for axes, column, label, slope in zip(
             panels, ("error", "mse"), ("largest error", "mean square error"), (-1, -2), strict=True
@@ -96,26 +97,18 @@ class RateAnchors(Experiment[RateAnchorsSettings]):
 
 def trained_middle(table: Table, column: str = "error") -> dict[int, float]:
     """The median over the starts, for every p that was trained."""
-    trained = table.where(kind="trained")
-    return {int(p): float(np.median(trained.where(p=p).numbers(column))) for p in trained.distinct("p")}
-
-
-def _errors(table: Table, kind: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    rows = table.where(kind=kind)
-    return rows.numbers("p"), rows.numbers("error")
+    found = table.where(kind="trained").grouped("p", column)
+    return {int(p): float(np.median(values)) for p, values in found.items()}
 
 
 def _curves(table: Table, column: str) -> list[Any]:
     from attnforge.plot.rates import Curve
 
-    curves = [
-        Curve(f"constructed, {kind}", table.where(kind=kind).numbers("p"), table.where(kind=kind).numbers(column))
-        for kind in CONSTRUCTED
-    ]
+    curves = [Curve(f"constructed, {kind}", *table.where(kind=kind).points("p", column)) for kind in CONSTRUCTED]
+    found = table.where(kind="trained").grouped("p", column)
+    low, high = [values.min() for values in found.values()], [values.max() for values in found.values()]
     middle = trained_middle(table, column)
-    rows = [table.where(kind="trained", p=p).numbers(column) for p in middle]
-    low, high = [float(each.min()) for each in rows], [float(each.max()) for each in rows]
-    return [*curves, Curve("trained", list(middle), list(middle.values()), low, high)]
+    return [*curves, Curve("trained: median and range", list(middle), list(middle.values()), low, high)]
 
 
 def _trained(p: int, epochs: int, seed: int) -> Row:

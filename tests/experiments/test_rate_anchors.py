@@ -113,5 +113,5 @@ def test_the_figure() -> None:
     figure.draw_without_rendering()
     assert [axes.get_ylabel() for axes in figure.axes] == ["largest error", "mean square error"]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert names == ["constructed, hard", "constructed, tuned", "trained"]
+    assert names == ["constructed, hard", "constructed, tuned", "trained: median and range"]
     assert all(len(axes.collections) == 1 for axes in figure.axes)  # the band over the starts
