@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.two_inputs import checked
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement.diagnosis import (
     AttentionWeights,
@@ -19,8 +21,13 @@ from attnforge.measurement.diagnosis import (
     module_views,
     weights_views,
 )
+from attnforge.measurement.diagnosis.subject import listed_points
 from attnforge.network import Network
 from attnforge.targets import JointFunction
+from attnforge.targets.table import Table
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = npt.NDArray[np.float64]
 
@@ -35,11 +42,14 @@ def diagnose(net: Any, x: Any = None, *, points: int = POINTS, seed: int = 0, dt
 
     Args:
         net: a ``Compiled``; a ``Network``; an ``nn.MultiheadAttention`` or any ``nn.Module`` that contains some (it is
-            run once on x); our own ``net.module()``; anything with such a ``module()``; or ``AttentionWeights``.
+            run once on x, in evaluation mode); our own ``net.module()``; a network of ``af.in_context``; or
+            ``AttentionWeights``.
         x: points as ``net`` takes them, chosen by us where the domain is known. Of a ``Network``, tokens (..., n, m);
-            of a module, its input, or a tuple of its inputs.
+            of a module, its input, or a tuple of its inputs, None among them passed on; NumPy arrays of floats are cast
+            to its dtype, whole numbers and masks are not. Of a network that reads a prompt, ``(x, prompt)``, or
+            ``(X, y)``, or ``(X, y, X_query)``.
         points: how many points are chosen.
-        seed: of these.
+        seed: of these, and of the queries looked at where there are too many.
         dtype: what it runs in, instead of the dtype it was compiled for (float64 for a ``Network``). Modules and
             ``AttentionWeights`` have their own.
 
@@ -50,16 +60,18 @@ def diagnose(net: Any, x: Any = None, *, points: int = POINTS, seed: int = 0, dt
     >>> [finding.signature for finding in diagnose(soft).faults]
     ['uniform attention']
     """
+    _whole("points", points, 1)
+    _whole("seed", seed, 0)
     if dtype is not None:
         machine(dtype)
     if isinstance(net, Compiled):
         return _compiled(net, x, points, seed, dtype or net.dtype)
     if isinstance(net, Network):
         return _network(net, x, points, seed, dtype or "float64")
+    _only_where_it_runs(dtype)
     if isinstance(net, AttentionWeights):
-        _only_where_it_runs(dtype)
-        return diagnose_views(weights_views(net, _array(_given(x))), net.dtype)
-    return _module(net, x, dtype)
+        return diagnose_views(weights_views(net, _array(_given(x)), seed))
+    return diagnose_views(module_views(*_module(net, x), seed))
 
 
 def _compiled(net: Compiled, x: Any, points: int, seed: int, dtype: str) -> Diagnosis:
@@ -70,54 +82,105 @@ def _compiled(net: Compiled, x: Any, points: int, seed: int, dtype: str) -> Diag
 def _points(net: Compiled, x: Any) -> Array:
     """Points of the target, one row each."""
     if isinstance(net.target, JointFunction):
-        if not isinstance(x, tuple) or len(x) != 2:
-            raise DomainError("This network takes two inputs", type(x).__name__, "Pass x=(X, Y)")
-        shapes = net.target.keys.shape, net.target.query.shape
-        first, second = (_array(part).reshape(-1, *shape) for part, shape in zip(x, shapes, strict=True))
-        count = max(len(first), len(second))
-        both = (np.broadcast_to(part, (count, *part.shape[1:])).reshape(count, -1) for part in (first, second))
-        return np.hstack(list(both))
-    array = _array(x)
-    if net.target.layout == "tokens":
-        rows = array.reshape(-1, *array.shape[-2:]) if array.ndim >= 2 else array
-    else:
-        rows = array.reshape(-1, net.network.features)
-    net._check(rows)
-    return rows
+        return _pairs(net.target, x)
+    array, d = _array(x), net.network.features
+    if isinstance(net.target, Table) and (array.shape[-1:] == (d,) or (d == 1 and array.ndim <= 1)):
+        array = listed_points(net.target, array.reshape(-1, d))
+    net._check(array)
+    return array.reshape(-1, *array.shape[-2:]) if net.target.layout == "tokens" else array.reshape(-1, d)
+
+
+def _pairs(target: JointFunction, x: Any) -> Array:
+    """Flat joint points of two inputs, whose leading axes broadcast."""
+    from attnforge.runtime.joint import as_tokens, common_batch
+
+    if not isinstance(x, tuple) or len(x) != 2:
+        got = f"{len(x)}" if isinstance(x, tuple) else type(x).__name__
+        raise DomainError("This network takes two inputs", got, "Pass x=(X, Y)")
+    first, second, _ = checked(target, (_array(x[0]), _array(x[1])))
+    told, asking = as_tokens("X", first, target.keys.shape), as_tokens("Y", second, target.query.shape)
+    batch = common_batch(told, asking)
+    flat = (part.expand(*batch, *part.shape[-2:]).reshape(batch.numel(), -1).numpy() for part in (told, asking))
+    return np.hstack(list(flat))
 
 
 def _network(net: Network, x: Any, points: int, seed: int, dtype: str) -> Diagnosis:
-    given = x if isinstance(x, tuple) else (_given(x, "tokens of shape (..., n, m)"),)
-    tokens, context = (*(_array(part) for part in given), None)[:2]
-    assert tokens is not None
-    if tokens.ndim < 2 or tokens.shape[-1] != net.features or net.tokens not in (None, tokens.shape[-2]):
-        wanted = f"The network takes arrays of shape (..., {net.tokens or 'n'}, {net.features})"
-        raise DomainError(wanted, f"shape {tokens.shape}", "Reshape the input")
-    flat = tokens.reshape(-1, *tokens.shape[-2:])
-    if (context is None) != (net.context is None):
-        raise DomainError("The number of inputs must be the network's", f"{len(given)}", "Pass x=(tokens, context)")
-    told = None if context is None else np.broadcast_to(context, (len(flat), *context.shape[-2:]))
-    return diagnose_network(Subject(net, dtype), flat, told, count=points, seed=seed)
+    given = x if isinstance(x, tuple) else (_given(x),)
+    count = 1 if net.context is None else 2
+    if len(given) != count:
+        remedy = "Pass x=(tokens, context)" if count == 2 else "Pass x=tokens"
+        raise DomainError(f"The number of inputs must be the network's, {count}", f"{len(given)}", remedy)
+    tokens = _tokens("the network", _array(given[0]), net.tokens, net.features)
+    if net.context is None:
+        return diagnose_network(Subject(net, dtype), tokens.reshape(-1, *tokens.shape[-2:]), count=points, seed=seed)
+    told = _tokens("the second input of the network", _array(given[1]), *net.context)
+    try:
+        batch = np.broadcast_shapes(tokens.shape[:-2], told.shape[:-2])
+    except ValueError:
+        got = f"{tokens.shape[:-2]} and {told.shape[:-2]}"
+        raise DomainError("The leading axes of both inputs must broadcast", got, "Give as many of both") from None
+    both = (np.broadcast_to(z, (*batch, *z.shape[-2:])).reshape(-1, *z.shape[-2:]) for z in (tokens, told))
+    return diagnose_network(Subject(net, dtype), *both, count=points, seed=seed)
 
 
-def _module(net: Any, x: Any, dtype: str | None) -> Diagnosis:
+def _tokens(who: str, tokens: Array, count: int | None, features: int | None) -> Array:
+    fits = tokens.ndim >= 2 and count in (None, tokens.shape[-2]) and features in (None, tokens.shape[-1])
+    if not fits:
+        wanted = f"{who} takes arrays of shape (..., {count or 'n'}, {features or 'm'})"
+        raise DomainError(wanted[0].upper() + wanted[1:], f"shape {tokens.shape}", "Reshape the input")
+    return tokens
+
+
+def _module(net: Any, x: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A torch module, and what to call it with."""
     import torch
 
-    _only_where_it_runs(dtype)
+    given = x if isinstance(x, tuple) else (x,)
     module = net
     if not isinstance(net, torch.nn.Module):
-        make = getattr(net, "module", None)
-        if not callable(make):
+        if not callable(getattr(net, "module", None)):
             wanted = "A network, a torch module or AttentionWeights can be diagnosed"
             raise TargetError(wanted, type(net).__name__, "Pass one of these")
-        module = make()
-    given = x if isinstance(x, tuple) else (_given(x, "inputs of the module"),)
+        given, dtypes = _prompted(net, given)
+        module = net.module(**dtypes)
+    if not given or given[0] is None:
+        _given(None, "inputs of the module")
     kind = next((p.dtype for p in [*module.parameters(), *module.buffers()] if p.is_floating_point()), torch.float32)
-    inputs = tuple(
-        part if isinstance(part, torch.Tensor) else torch.from_numpy(_array(part)).to(kind) for part in given
-    )
-    views = module_views(module, inputs)
-    return diagnose_views(views, views[0].dtype)
+    inputs = tuple(_input(part, kind) for part in given)
+    if isinstance(inputs[0], torch.Tensor) and not inputs[0].isfinite().all():
+        raise DomainError("Inputs must be finite", "NaN or infinity", "Remove these points")
+    return module, inputs
+
+
+def _prompted(net: Any, given: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, str]]:
+    """Examples and prompts as the tokens that the module reads, and the dtype that a prompt asks for."""
+    assemble = getattr(net, "tokens", None)
+    if callable(assemble):
+        wanted = ", ".join(signature(assemble).parameters)
+        if len(given) != len(signature(assemble).parameters):
+            raise DomainError(f"This network takes x=({wanted})", f"{len(given)} inputs", "Pass all of these")
+        return tuple(assemble(*given)), {}
+    dtypes = [part.dtype for part in given if _is_prompt(part)]
+    plain = tuple(part.tokens if _is_prompt(part) else part for part in given)
+    return plain, {"dtype": dtypes[0]} if dtypes else {}
+
+
+def _is_prompt(part: Any) -> bool:
+    return isinstance(getattr(part, "tokens", None), np.ndarray) and isinstance(getattr(part, "dtype", None), str)
+
+
+def _input(part: Any, kind: Any) -> Tensor | bool | None:
+    """An input of a module: tensors, None and flags as they are, arrays of floats in the module's dtype."""
+    import torch
+
+    if part is None or isinstance(part, bool):
+        return part
+    tensor = part if isinstance(part, torch.Tensor) else torch.from_numpy(np.array(_real(part)))
+    if not tensor.numel():
+        raise DomainError("`x` must hold at least one number", f"shape {tuple(tensor.shape)}", "Pass typical inputs")
+    if isinstance(part, torch.Tensor) or not tensor.is_floating_point():
+        return tensor
+    return tensor.to(kind)
 
 
 def _only_where_it_runs(dtype: str | None) -> None:
@@ -132,13 +195,30 @@ def _given(x: Any, what: str = "tokens of shape (..., n, m)") -> Any:
 
 
 def _array(x: Any) -> Array:
-    import torch
-
-    array = x.detach().to("cpu", torch.float64).numpy() if isinstance(x, torch.Tensor) else x
-    try:
-        found = np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a tensor") from None
+    """Finite numbers in float64, at least one."""
+    found = _real(x).astype(np.float64)
+    if not found.size:
+        raise DomainError("`x` must hold at least one point", f"shape {found.shape}", "Pass typical inputs")
     if not np.isfinite(found).all():
         raise DomainError("Inputs must be finite", "NaN or infinity", "Remove these points")
     return found
+
+
+def _real(x: Any) -> npt.NDArray[Any]:
+    """An array of real numbers or truth values, of the type they have."""
+    import torch
+
+    if isinstance(x, torch.Tensor):
+        x = x.detach().cpu() if x.is_complex() else x.detach().to("cpu", torch.float64)
+    try:
+        found = np.asarray(x)
+    except (TypeError, ValueError):
+        found = np.asarray(None)
+    if found.dtype.kind not in "fiub":
+        raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a tensor")
+    return found
+
+
+def _whole(name: str, given: Any, least: int) -> None:
+    if not isinstance(given, int | np.integer) or isinstance(given, bool) or given < least:
+        raise TargetError(f"`{name}` must be a whole number, at least {least}", repr(given)[:80], "Leave it out")

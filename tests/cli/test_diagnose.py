@@ -54,3 +54,11 @@ def test_a_file_that_computes_nan(run, overflowing: Path) -> None:
     result = run("diagnose", overflowing, "--json")
     assert result.exit_code == 8
     assert "score overflow" in [f["signature"] for f in json.loads(result.stdout)["findings"]]
+
+
+def test_a_model_of_a_callable(run, tmp_path: Path) -> None:
+    path = tmp_path / "wave.safetensors"
+    af.constructions.max_affine(lambda x: x[..., 0] ** 2, af.Box(0, 1, shape=(1,)), cells=8, lipschitz=2).save(path)
+    result = run("diagnose", path, "--json")
+    assert result.exit_code == 0, result.stdout
+    assert "not stored" in json.loads(result.stdout)["unknown"][0]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.measurement.diagnosis.calls import call_findings
 from attnforge.measurement.diagnosis.claims import claim_findings, claimed_sharpness
 from attnforge.measurement.diagnosis.duplicates import duplicate_findings
 from attnforge.measurement.diagnosis.edges import edge_findings
@@ -29,20 +30,31 @@ from attnforge.targets.table import Table
 Array = npt.NDArray[np.float64]
 
 NO_TARGET = "errors, missing ghosts and the best sharpness: these need the target, and a domain"
+NOT_STORED = (
+    "errors, missing ghosts and the best sharpness: these need the target, and a callable is not stored in a file"
+)
 ROUNDING = 1e-11  # of the target's size
 SPECIAL = 8  # points that are never left out: ends and kinks
 
 
-def diagnose_views(views: Iterable[HeadView], dtype: str) -> Diagnosis:
-    """What can be known from heads alone."""
-    heads, findings, points = [], list[Finding](), 0
+def diagnose_views(views: Iterable[HeadView]) -> Diagnosis:
+    """What can be known from heads alone; one that comes twice is seen at its first and its last call."""
+    first: dict[tuple[int, int], HeadStatistics] = {}
+    heads, findings, points, dtypes, unknown = [], list[Finding](), 0, list[str](), {NO_TARGET: None}
     for view in views:
+        dtypes.append(view.dtype)
+        if view.blind:
+            unknown[f"{view.blind:,} queries{_at(view)} to which a mask forbids every key: no softmax is defined"] = (
+                None
+            )
         axis = seen_axis(view)
         found = statistics(view, None if axis is None else axis.sharpness)
         heads.append(found)
         findings += _of_one_head(view, found, () if axis is None else (axis,), judged_by_errors=False)
+        before = first.setdefault((view.layer, view.head), found)
+        findings += [] if before is found else call_findings(view, before, found)
         points = max(points, found.queries)
-    return Diagnosis(ordered(findings), tuple(heads), dtype, points, (NO_TARGET,))
+    return Diagnosis(ordered(findings), tuple(heads), dtypes[0], points, tuple(unknown))
 
 
 def diagnose_network(
@@ -65,9 +77,9 @@ def diagnose_network(
     along = input_axes(subject.network, box) if box is not None else {}
     heads, findings = _look_at_heads(subject, tokens, told, along)
     findings += sentinel_findings(0, along, _values(subject.network))
-    if subject.target is not None:
+    if subject.is_judged:
         findings += _look_at_errors(subject, points, along, heads, findings, seed)
-    unknown = () if subject.target is not None else (NO_TARGET,)
+    unknown = () if subject.is_judged else (NO_TARGET if subject.target is None else NOT_STORED,)
     return Diagnosis(ordered(_settled(findings)), tuple(heads), subject.dtype, len(points), unknown)
 
 
@@ -82,7 +94,7 @@ def _look_at_heads(
             axes = () if seen is None else (seen,)
         found = statistics(view, axes[0].sharpness if axes else None)
         heads.append(found)
-        findings += _of_one_head(view, found, axes, judged_by_errors=subject.target is not None)
+        findings += _of_one_head(view, found, axes, judged_by_errors=subject.is_judged)
     return heads, findings
 
 
@@ -173,6 +185,10 @@ def _values(network: Network) -> dict[int, Array | None]:
     first = next((layer for layer in network.layers if isinstance(layer, Attention)), None)
     heads = () if first is None else first.heads
     return {i: None if h.memory_values is None else h.memory_values @ h.output for i, h in enumerate(heads)}
+
+
+def _at(view: HeadView) -> str:
+    return f" of {view.name}" if view.name else ""
 
 
 def _hull(tokens: Array) -> Box | None:

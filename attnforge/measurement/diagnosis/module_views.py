@@ -1,14 +1,16 @@
 """Heads inside a torch module, seen while it runs: ``nn.MultiheadAttention`` anywhere in it, and our own heads.
 
-Forward hooks note what each attention is given; nothing of the module is changed, and the hooks are taken off again. An
-attention that is called several times is seen at its first call.
+Forward hooks copy what each attention is given, at the queries that will be looked at, and are taken off again. The
+module runs on copies of the inputs, without gradients, in evaluation mode and without torch's fused fast path (which
+passes the attention by); all of that is put back, so nothing of the module or its inputs is changed. An attention that
+is called several times is seen at its first and its last call.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,67 +18,129 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from attnforge.balls import MACHINES
-from attnforge.errors import TargetError
+from attnforge.errors import AttnforgeError, DomainError, TargetError
 from attnforge.measurement.diagnosis.network_views import head_view
-from attnforge.measurement.diagnosis.view import HeadView
+from attnforge.measurement.diagnosis.torch_attention import TorchCall, torch_call
+from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
 from attnforge.network import Head, Rows
 from attnforge.runtime.dense import HeadGroup
 
 Array = npt.NDArray[np.float64]
-Call = tuple[tuple[Any, ...], dict[str, Any]]
-
-QUERIES = 2**22  # query-key pairs looked at, a head
 
 
-def module_views(module: nn.Module, inputs: tuple[Any, ...]) -> list[HeadView]:
+@dataclass(frozen=True, eq=False)
+class _OurCall:
+    """A group of our heads and what it was given, at some entries of the batch."""
+
+    group: HeadGroup
+    state: Tensor
+    context: Tensor | None
+
+    def views(self) -> Iterator[HeadView]:
+        """The heads, rebuilt from the buffers as the dtype holds them."""
+        dtype = str(self.group.output.dtype).removeprefix("torch.")
+        with torch.no_grad():
+            weights = self.group.weights(self.state, self.context)
+        told = None if self.context is None else _numpy(self.context.expand(len(self.state), -1, -1))
+        for h, ran in enumerate(weights):
+            yield head_view(_head(self.group, h), 0, h, dtype, _numpy(self.state), told, _numpy(ran))
+
+
+@dataclass
+class _Calls:
+    """Of one attention: how often it was called, the first call, and the last one if there are several."""
+
+    count: int = 0
+    first: TorchCall | _OurCall | None = None
+    last: TorchCall | _OurCall | None = None
+
+    def views(self) -> Iterator[tuple[str, HeadView]]:
+        """The heads at these calls, with words to tell the calls apart."""
+        for words, call in (("", self.first), (f"call {self.count} of {self.count}", self.last)):
+            for view in () if call is None else call.views():
+                yield words, view
+
+
+def module_views(module: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> Iterator[HeadView]:
     """Run ``module(*inputs)`` and look at every head of attention in it.
 
-    A bare ``nn.MultiheadAttention`` may be given one input, then query, key and value alike.
+    A bare ``nn.MultiheadAttention`` may be given one input, then query, key and value alike. ``seed`` draws the queries
+    looked at, where there are too many.
     """
     if isinstance(module, nn.MultiheadAttention) and len(inputs) == 1:
         inputs = inputs * 3
-    calls: dict[str, Call] = {}
+    found: dict[str, _Calls] = {}
     hooks = [
-        part.register_forward_pre_hook(_noting(calls, name), with_kwargs=True)
+        part.register_forward_pre_hook(_noting(found, name, seed), with_kwargs=True)
         for name, part in module.named_modules()
         if isinstance(part, nn.MultiheadAttention | HeadGroup)
     ]
     try:
-        with torch.no_grad():
-            module(*inputs)
+        with torch.no_grad(), _evaluating(module):
+            module(*(x.clone() if isinstance(x, Tensor) else x for x in inputs))
+    except AttnforgeError:
+        raise
+    except Exception as error:
+        got = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        raise DomainError("The module must run on x", got, "Pass x as the module takes it, in its dtype") from error
     finally:
         for hook in hooks:
             hook.remove()
-    parts = dict(module.named_modules())
-    if not calls:
+    if not found:
         got = f"{type(module).__name__} without any that was called"
         remedy = "Pass its weights: af.diagnose(AttentionWeights(query, key, value), x)"
         raise TargetError("A module is diagnosed by its nn.MultiheadAttention", got, remedy)
-    views: list[HeadView] = []
-    for layer, (name, call) in enumerate(calls.items()):
-        part = parts[name]
-        seen = _of_torch(part, call) if isinstance(part, nn.MultiheadAttention) else _of_ours(part, call)
-        views += [_named(view, layer, name) for view in seen]
-    return views
+    return (
+        replace(view, layer=layer, name=", ".join(filter(None, (name, words))))
+        for layer, (name, calls) in enumerate(found.items())
+        for words, view in calls.views()
+    )
 
 
-def _noting(calls: dict[str, Call], name: str) -> Callable[..., None]:
-    def note(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        calls.setdefault(name, (args, kwargs))
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode and no fast path; dropout is off, and running means of the module stay as they are."""
+    modes, fast = {part: part.training for part in module.modules()}, torch.backends.mha.get_fastpath_enabled()
+    try:
+        for part in modes:
+            part.training = False
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., None]:
+    def note(module: nn.MultiheadAttention | HeadGroup, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        calls = found.setdefault(name, _Calls())
+        call: TorchCall | _OurCall
+        if isinstance(module, nn.MultiheadAttention):
+            call = torch_call(module, args, kwargs, seed)
+        else:
+            call = _our_call(module, args, kwargs, seed)
+        calls.count += 1
+        if calls.count == 1:
+            calls.first = call
+        else:
+            calls.last = call
 
     return note
 
 
-def _of_ours(group: nn.Module, call: Call) -> list[HeadView]:
-    """The heads of one group, rebuilt from its buffers as the dtype holds them."""
-    assert isinstance(group, HeadGroup)
-    state, context = call[0][0], call[0][1] if len(call[0]) > 1 else call[1].get("context")
-    dtype = str(group.output.dtype).removeprefix("torch.")
-    with torch.no_grad():
-        weights = group.weights(state, context)
-    told = None if context is None else _numpy(context.expand(state.shape[0], -1, -1))
-    return [head_view(_head(group, h), 0, h, dtype, _numpy(state), told, _numpy(ran)) for h, ran in enumerate(weights)]
+def _our_call(group: HeadGroup, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> _OurCall:
+    """State and second input of a group of our heads, at as many entries of the batch as memory allows."""
+    state: Tensor = args[0]
+    context: Tensor | None = args[1] if len(args) > 1 else kwargs.get("context")
+    read = context if group.from_context and context is not None else state
+    keys = (0 if group.memory_keys is None else group.memory_keys.shape[1]) + (
+        0 if group.key is None else read.shape[1]
+    )
+    weights = len(group.query) * state.shape[1] * keys
+    kept = torch.from_numpy(chosen_rows(len(state), weights, seed)).to(state.device)
+    told = None if context is None else context[kept] if len(context) > 1 else context.clone()
+    return _OurCall(group, state[kept], told)
 
 
 def _head(group: HeadGroup, number: int) -> Head:
@@ -95,90 +159,6 @@ def _head(group: HeadGroup, number: int) -> Head:
         if group.key_rows is not None:
             told = Rows.some(_numpy(group.key_rows), source)  # type: ignore[arg-type]
     return Head(query, output, asking, part("key"), part("value"), told, part("memory_keys"), part("memory_values"))
-
-
-def _of_torch(module: nn.MultiheadAttention, call: Call) -> list[HeadView]:
-    """The heads of a MultiheadAttention at the tokens it was given, masks and biases included."""
-    named = dict(zip(("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask"), call[0], strict=False))
-    named |= call[1]
-    query, key = (_batch_first(module, named[name]) for name in ("query", "key"))
-    dtype = str(module.out_proj.weight.dtype).removeprefix("torch.")
-    if dtype not in MACHINES:
-        raise TargetError("The module's dtype must be one of " + ", ".join(MACHINES), dtype, "Cast it with .to")
-    low, high = _projections(module, query, key, torch.float64), _projections(module, query, key, query.dtype)
-    bias = _bias(module, named, query, key.shape[1], low[1].shape[2])
-    wide = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
-    scores = high[0].to(wide) @ high[1].to(wide).transpose(-1, -2)
-    ran = torch.softmax(scores + bias.to(wide), dim=-1)
-    return [_head_of(low, ran, bias, dtype, h) for h in range(module.num_heads)]
-
-
-def _head_of(exact: tuple[Tensor, Tensor], ran: Tensor, bias: Tensor, dtype: str, number: int) -> HeadView:
-    """One head, at as many queries as memory allows."""
-    queries, keys = exact[0][:, number], exact[1][:, number]
-    rows, p, r = queries.shape[0] * queries.shape[1], keys.shape[1], keys.shape[2]
-    step = max(1, rows * p * r // QUERIES)
-    chosen = torch.arange(0, rows, step)
-    entry = torch.div(chosen, queries.shape[1], rounding_mode="floor")
-    masks = bias.expand(queries.shape[0], ran.shape[1], queries.shape[1], p)[:, number].reshape(rows, p)[chosen]
-    return HeadView(
-        0,
-        number,
-        _numpy(queries.reshape(rows, r)[chosen]),
-        _numpy(keys[entry]),
-        _numpy(ran[:, number].reshape(rows, p)[chosen]),
-        dtype,
-        bias=_numpy(masks) if bool((masks != 0).any()) else None,
-        ours=False,
-    )
-
-
-def _projections(module: nn.MultiheadAttention, query: Tensor, key: Tensor, kind: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Scaled queries and keys (B, H, n, r) in a dtype; torch's constant bias key and zero key come last."""
-    size, heads = module.embed_dim, module.num_heads
-    joined: Tensor | None = module.in_proj_weight  # None where keys have a width of their own
-    if joined is not None:
-        weight_q, weight_k = joined[:size], joined[size : 2 * size]
-    else:
-        weight_q, weight_k = module.q_proj_weight, module.k_proj_weight
-    asked, told = (x.to(kind) @ w.to(kind).T for x, w in ((query, weight_q), (key, weight_k)))
-    if module.in_proj_bias is not None:
-        asked, told = asked + module.in_proj_bias[:size].to(kind), told + module.in_proj_bias[size : 2 * size].to(kind)
-    if module.bias_k is not None:
-        told = torch.cat([told, module.bias_k.to(kind).expand(len(told), 1, size)], dim=1)
-    if module.add_zero_attn:
-        told = torch.cat([told, told.new_zeros(len(told), 1, size)], dim=1)
-    split = [x.reshape(*x.shape[:-1], heads, size // heads).transpose(1, 2) for x in (asked, told)]
-    return split[0] / math.sqrt(size // heads), split[1]
-
-
-def _bias(module: nn.MultiheadAttention, named: dict[str, Any], query: Tensor, keys: int, columns: int) -> Tensor:
-    """What masks add to the scores, (B or 1, H or 1, n, columns): the columns beyond the keys are never masked."""
-    total = torch.zeros(1, 1, query.shape[1], columns, dtype=torch.float64)
-    mask, padding = named.get("attn_mask"), named.get("key_padding_mask")
-    if mask is not None:
-        added = _as_bias(mask)
-        shape = (-1, module.num_heads, *added.shape[-2:]) if added.dim() == 3 else (1, 1, *added.shape)
-        total = total + nn.functional.pad(added.reshape(shape), (0, columns - keys))
-    if padding is not None:
-        added = _as_bias(padding)
-        total = total + nn.functional.pad(added.reshape(-1, 1, 1, keys), (0, columns - keys))
-    return total
-
-
-def _as_bias(mask: Tensor) -> Tensor:
-    zeros = torch.zeros(mask.shape, dtype=torch.float64)
-    return zeros.masked_fill(mask, -math.inf) if mask.dtype == torch.bool else mask.to(torch.float64)
-
-
-def _batch_first(module: nn.MultiheadAttention, tokens: Tensor) -> Tensor:
-    if tokens.dim() == 2:
-        return tokens.unsqueeze(0)
-    return tokens if module.batch_first else tokens.transpose(0, 1)
-
-
-def _named(view: HeadView, layer: int, name: str) -> HeadView:
-    return replace(view, layer=layer, name=name)
 
 
 def _numpy(tensor: Tensor) -> Any:

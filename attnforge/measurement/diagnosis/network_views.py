@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from attnforge.balls import round_to
-from attnforge.measurement.diagnosis.view import HeadView
+from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.network.apply import apply_layer
 from attnforge.runtime import AttentionNetwork
@@ -57,21 +57,19 @@ def head_view(
     with np.errstate(over="ignore", invalid="ignore"):
         queries = asking @ head.query
         keys, values, constant = _keys_of(head, state, asking, context)
-    rows = len(state) * queries.shape[-2]
-    if keys.ndim == 3:  # each batch entry has its own keys, shared by its queries
-        keys = np.broadcast_to(keys[:, None], (*queries.shape[:2], *keys.shape[1:]))
-    if keys.ndim > 2:
-        keys = keys.reshape(rows, *keys.shape[-2:])
+    rows, alike = len(state) * queries.shape[-2], queries.shape[-2]
     asked, weights = queries.reshape(rows, -1), ran.reshape(rows, ran.shape[-1])
-    silent = ~asked.any(axis=1)
-    if silent.any() and not silent.all():  # padding tokens ask nothing, and nobody reads their answers
-        asked, weights, keys = asked[~silent], weights[~silent], keys if keys.ndim == 2 else keys[~silent]
+    asking_something = np.flatnonzero(asked.any(axis=1))  # padding tokens ask nothing, and nobody reads their answers
+    kept = asking_something if len(asking_something) else np.arange(rows)
+    if keys.ndim > 2:  # a copy of the keys for every query
+        kept = kept[chosen_rows(len(kept), keys.shape[-2] * keys.shape[-1], seed=0)]
+        keys = keys[kept // alike] if keys.ndim == 3 else keys.reshape(rows, *keys.shape[-2:])[kept]
     return HeadView(
         layer,
         number,
-        asked,
+        asked[kept],
         keys,
-        weights,
+        weights[kept],
         dtype,
         values,
         constant=constant,

@@ -51,6 +51,12 @@ def _overflow(view: HeadView, found: HeadStatistics) -> Finding | None:
     }
     cause = f"Queries, keys or scores exceed the largest {view.dtype}: the softmax sees infinities"
     remedy = f"{_wider(view.dtype).capitalize()}, or recentre the keys on the domain so that scores stay small"
+    fits = int(found.keys * math.sqrt(largest / reached)) if math.isfinite(reached) and reached > 0 else 0
+    if view.constant and FEWEST <= fits < found.keys:  # entries of a row of p keys grow like p^2
+        cause = f"{found.keys:,} keys are too many for {view.dtype}: {cause[0].lower()}{cause[1:]}"
+        remedy += (
+            f"; or use at most about {fits:,} keys a head, or for a truncated linear function the gate: three keys"
+        )
     return Finding("score overflow", "fault", place(view), evidence, cause, remedy)
 
 

@@ -19,7 +19,6 @@ from attnforge.measurement.diagnosis.findings import Finding, Place
 from attnforge.measurement.diagnosis.rows import KeyAxis
 
 Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 ON = 1e-3  # steps: closer is on the anchor
 

@@ -2,8 +2,9 @@ r"""Uniform attention: weights spread over all keys, $H \ge \ln(0.95\,N)$ at the
 
 What that means depends on the head. Over constant keys it selects nothing, whatever its purpose. Over the tokens of one
 of our networks it is an average, which some constructions want (scores all zero, or a tiny sharpness): a note. In
-somebody's own module it is the first failure signature of the papers: a warning. Soft attention is not uniform: a
-fitted head of sharpness c = 0.3 shares its weight among 5.3 keys, $e^H = \sqrt{\pi e / c}$, however many there are.
+somebody's own module it is the first failure signature of the papers, also where all scores are equal: a warning. Soft
+attention is not uniform: a fitted head of sharpness c = 0.3 shares its weight among 5.3 keys,
+$e^H = \sqrt{\pi e / c}$, however many there are.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ def uniform_findings(view: HeadView, found: HeadStatistics, judged_by_errors: bo
         "largest weight": found.largest_weight,
         "range of scores": found.score_range,
     }
-    if found.score_range == 0:
+    if found.score_range == 0 and view.ours:
         return [_note(view, evidence, "All scores are equal: the head averages its keys, by construction")]
     if judged_by_errors or (view.ours and not view.constant):
         return [_note(view, evidence, "The sharpness is so small that the head averages its keys")]
+    if found.score_range == 0:
+        cause = "All scores are equal: the query map, the key map or the scale is zero, so no key is ever selected"
+        remedy = "Initialise both maps with random numbers; a factor does not help"
+        return [Finding("uniform attention", "warning", place(view), evidence, cause, remedy)]
     wanted = found.sharpness
     cause = "The scores hardly differ: the sharpness (inverse temperature) is too low to select a key"
     factor = math.log(found.keys) / max(found.gap, 1e-300)

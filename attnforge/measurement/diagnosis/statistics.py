@@ -111,7 +111,7 @@ def _measured(view: HeadView, rows: slice) -> dict[str, AnyArray]:
             "first": largest_two[:, 0],
             "two": largest_two.sum(axis=1),
             "gap": np.broadcast_to(np.abs(runner), (len(scores),)).astype(np.float64),
-            "range": -lowest,
+            "range": 0.0 - lowest,  # not -0 where all scores are equal
             "largest": np.abs(np.where(allowed, scores, 0.0)).max(axis=1).astype(np.float64),
             "magnitude": view.magnitudes(rows),
         }

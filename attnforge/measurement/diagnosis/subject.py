@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from attnforge.targets.table import Table
 Array = npt.NDArray[np.float64]
 
 WITHIN, KINKS = 256, 2  # points along a truncated linear form within its interval, and at its ends
+SAME = 1e-6  # of the size of an axis: closer to a listed point is that point, as float32 holds it
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,18 @@ class Subject:
         ends = np.stack([box.lower, box.upper])
         return np.concatenate([ends, line[len(line) - KINKS :], line[: len(line) - KINKS], random, near])
 
+    @cached_property
+    def is_judged(self) -> bool:
+        """Whether the target's values are known; the code of a callable is not stored in a file."""
+        if self.target is None:
+            return False
+        box, _ = point_box(self.target, self.network)
+        try:
+            getattr(self.target, "unchecked", lambda _: None)(box.middle[None])
+        except TargetError:
+            return False
+        return True
+
     @property
     def box(self) -> Box | None:
         """The domain, where there is a target."""
@@ -75,9 +89,6 @@ class Subject:
     def wanted(self, points: Array) -> Array:
         """The target's values."""
         assert self.target is not None
-        if isinstance(self.target, Table):
-            where = {point.tobytes(): i for i, point in enumerate(self.target.points)}
-            return np.asarray(self.target.table_values[[where[point.tobytes()] for point in points]], dtype=np.float64)
         return np.asarray(self.target.values(points), dtype=np.float64)
 
     def _shaped(self, out: Array) -> Array:
@@ -88,6 +99,23 @@ class Subject:
         if isinstance(self.target, JointFunction):
             many = len(self.target.query.shape) == 2
         return out if many else out[:, 0]
+
+
+def listed_points(table: Table, points: Array) -> Array:
+    """The points of a table that (N, d) points are, up to the rounding of float32; others are refused.
+
+    >>> table = Table([[0.0], [0.1]], [1.0, 2.0])
+    >>> listed_points(table, np.array([[-0.0], [np.float32(0.1)]])).tolist()
+    [[0.0], [0.1]]
+    """
+    from scipy.spatial import cKDTree
+
+    near = SAME * np.maximum(np.abs(table.points).max(axis=0), np.finfo(np.float64).tiny)
+    distance, row = cKDTree(table.points / near).query(points / near, p=np.inf)
+    if (distance > 1).any():
+        got = str(points[int(distance.argmax())].tolist())
+        raise DomainError("A table is known at its listed points only", got, "Pass points of the table, or leave x out")
+    return np.asarray(table.points[row] + 0.0)
 
 
 def run(network: Network, tokens: Array, context: Array | None) -> Array:
