@@ -23,7 +23,8 @@ Example:
 
 One page that needs no other file and no connection: what the model is, its certificate and the certificate's parts,
 the error measured, figures, what it costs to run, how to load it and how to check it. The certificate is the stored
-one; `attnforge certify` proves it again. Without timing, the same file gives the same page."""
+one; `attnforge certify` proves it again, unless the target is a callable: files hold no code, and neither errors nor
+bounds can be told without it. Without timing, the same file gives the same page."""
 
 
 def run(

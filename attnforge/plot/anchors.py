@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from attnforge.errors import RefusalError
 from attnforge.network import Head, Network
+from attnforge.plot.given import check_compiled
 from attnforge.plot.keys import Row
 from attnforge.plot.line import draw_gaps, has_uneven_gaps
-from attnforge.plot.paths import form_text
+from attnforge.plot.paths import form_text, input_names
 from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, SKY, WIDTH, figure_title, legend_above
 from attnforge.targets import Target
 
@@ -45,7 +46,8 @@ class Anchored(Protocol):
 class Placed:
     """Keys that sit somewhere: positions (p, r) along r forms, roles, first values (p,) if the head holds any.
 
-    ``domain`` (r, 2) are the least and the largest value of each form on the target's domain, where it is known.
+    ``domain`` (r, 2) are the least and the largest value of each form on the target's domain, where it is known;
+    ``forms`` (r, D + 1) the forms themselves, as claimed, None for the inputs and for a form that is not known.
     """
 
     positions: Array
@@ -54,6 +56,7 @@ class Placed:
     names: tuple[str, ...]
     number: int
     domain: Array | None
+    forms: Array | None
 
 
 def anchors(net: Anchored) -> Any:
@@ -68,6 +71,7 @@ def anchors(net: Anchored) -> Any:
     >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     ['domain', 'cell (4)']
     """
+    check_compiled(net, "anchors")
     placed = [found for i, head in enumerate(net.network.heads) if (found := _placed(head, i, net)) is not None]
     if not placed:
         got = f"{len(net.network.heads)} heads of {net.construction}"
@@ -75,12 +79,27 @@ def anchors(net: Anchored) -> Any:
         raise RefusalError("Some head must hold anchors along one or two inputs", got, remedy)
     if len(placed) == 1:
         figure = _line(placed[0]) if placed[0].positions.shape[1] == 1 else _panels(placed)
-    elif all(each.names == placed[0].names and each.positions.shape[1] == 1 for each in placed):
+    elif _along_one_form(placed):
         figure = _rows(placed)
     else:
         figure = _panels(placed)
     figure_title(figure, net.construction, net.target.describe(), _note(placed))
     return figure
+
+
+def _along_one_form(placed: Sequence[Placed]) -> bool:
+    """Whether all heads have their keys along the same single form: only then can they share an axis.
+
+    Names do not tell: those of long forms are all alike.
+    """
+    first = placed[0]
+    return all(
+        each.positions.shape[1] == 1
+        and each.names == first.names
+        and (each.forms is None) == (first.forms is None)
+        and (each.forms is None or first.forms is None or np.array_equal(each.forms, first.forms))
+        for each in placed
+    )
 
 
 def draw_placed(axes: Any, placed: Placed, *, colours: tuple[float, float] | None = None) -> Any:
@@ -206,7 +225,7 @@ def _placed(head: Head, number: int, net: Anchored) -> Placed | None:
     if names is None or not 0 < kept.sum() <= MOST_KEYS:
         return None
     roles = tuple(role for role, keep in zip(claims.roles, kept.tolist(), strict=True) if keep)
-    return Placed(positions[kept], roles, _values(head, kept), names, number, _domain(head, net))
+    return Placed(positions[kept], roles, _values(head, kept), names, number, _domain(head, net), claims.forms)
 
 
 def _values(head: Head, kept: npt.NDArray[np.bool_]) -> Array | None:
@@ -219,7 +238,7 @@ def _values(head: Head, kept: npt.NDArray[np.bool_]) -> Array | None:
 
 def _names(head: Head, axes: int, dimensions: int, net: Anchored) -> tuple[str, ...] | None:
     """What the keys lie along: inputs, forms of them, or a form known only as y; None where they cannot be drawn."""
-    inputs, claims = net.target.names, head.claims
+    inputs, claims = input_names(net.target), head.claims
     if axes not in (1, 2) or claims is None:
         return None
     size = net.target.domain.lower.size
@@ -231,7 +250,7 @@ def _names(head: Head, axes: int, dimensions: int, net: Anchored) -> tuple[str, 
         return ("linear form  y = w · x + t",)
     if axes != size:
         return None
-    return inputs if inputs is not None and len(inputs) == axes else ("x",) if axes == 1 else ("x0", "x1")
+    return inputs
 
 
 def _domain(head: Head, net: Anchored) -> Array | None:
@@ -261,8 +280,7 @@ def _size(count: int, flat: bool) -> float:
 
 def _note(placed: list[Placed]) -> str:
     keys = sum(len(each.roles) for each in placed)
-    alike = len({each.names for each in placed}) == 1 and placed[0].positions.shape[1] == 1
-    most = ROWS if alike else PANELS
+    most = ROWS if _along_one_form(placed) else PANELS
     heads = f"{len(placed):,} heads" if len(placed) > 1 else "1 head"
     shown = f", the first {most} shown" if len(placed) > most else ""
     return f"{heads}{shown}; {keys:,} keys that sit along the inputs"

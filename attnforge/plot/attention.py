@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification import Certificate
-from attnforge.errors import DomainError
+from attnforge.errors import DomainError, TargetError
 from attnforge.network import Attention, Head, Network
+from attnforge.plot.given import check_compiled, numbers
 from attnforge.plot.paths import shown_inputs
 from attnforge.plot.style import ORANGE, WIDTH, figure_title, fitted
 from attnforge.targets import JointFunction, Target
@@ -77,6 +78,8 @@ def attention_map(net: Any, x: Any = None, layer: int = 0, head: int | None = No
     from matplotlib.figure import Figure
 
     is_network = hasattr(net, "attention")
+    if is_network:
+        check_compiled(net, "attention_map")
     shown = shown_attention(net, x, layer, head, query) if is_network else _of_array(net)
     figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
     axes = figure.subplots()
@@ -127,7 +130,7 @@ def draw_attention(
         limit: the weight at the end of the colour scale.
         marks: dots on the largest weight.
     """
-    table = np.asarray(weights, dtype=np.float64)
+    table = numbers(weights)
     inputs, keys = table.shape
     low, high = (0.0, inputs - 1.0) if ends is None else ends
     half = (high - low) / max(inputs - 1, 1) / 2 or 0.5  # a pixel is centred on its input
@@ -160,7 +163,7 @@ def _layer_weights(net: Attentive, x: Any, layer: int, head: int | None, query: 
     if head is not None:
         _check_index("head", head, len(heads), "heads in this layer")
         heads, weights = [heads[head]], [weights[head]]
-    return [_one_query(np.asarray(each, dtype=np.float64), query) for each in weights], heads
+    return [_one_query(numbers(each), query) for each in weights], heads
 
 
 def _scale(weights: Array) -> float:
@@ -189,10 +192,16 @@ def _note(shown: Shown, layer: int, head: int | None) -> str:
 
 
 def _of_array(given: Any) -> Shown:
-    weights = np.asarray(given, dtype=np.float64)
-    if weights.ndim not in (2, 3) or 0 in weights.shape or not np.isfinite(weights).all():
-        got = f"shape {weights.shape}" if np.isfinite(weights).all() else "NaN or infinity"
-        raise DomainError("Attention weights are finite, of shape (inputs, keys) or (heads, inputs, keys)", got)
+    try:
+        weights = numbers(given)
+    except (TypeError, ValueError):
+        wanted = "plot.attention_map draws a compiled target, or weights (inputs, keys) of any attention"
+        raise TargetError(wanted, type(given).__name__, "Pass the weights themselves, as an array") from None
+    wanted = "Attention weights are finite, of shape (inputs, keys) or (heads, inputs, keys)"
+    if not np.isfinite(weights).all():
+        raise DomainError(wanted, "NaN or infinity", "Leave these inputs out")
+    if weights.ndim not in (2, 3) or 0 in weights.shape:
+        raise DomainError(wanted, f"shape {weights.shape}", "Reshape them, or pass one batch")
     if weights.ndim == 2:
         return Shown(weights, (0,), None, None, "input")
     heads, inputs, keys = weights.shape
@@ -210,7 +219,8 @@ def _one_query(weights: Array, query: int) -> Array:
 
 def _check_index(name: str, index: int, count: int, what: str) -> None:
     if not 0 <= index < count:
-        raise DomainError(f"`{name}` must be at least 0 and below {count}, the number of {what}", str(index))
+        remedy = f"Count from 0: the last one is {count - 1}" if count else "Use plot.graph"
+        raise DomainError(f"`{name}` must be at least 0 and below {count}, the number of {what}", str(index), remedy)
 
 
 def _keys(head: Head) -> int:

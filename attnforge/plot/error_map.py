@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.plot.given import check_compiled
 from attnforge.plot.line import line_sample
 from attnforge.plot.listing import listed_sample
-from attnforge.plot.paths import form_of, shown_inputs
+from attnforge.plot.paths import form_of, input_names, shown_inputs
 from attnforge.plot.plane import draw_error_map, is_plane, label_inputs, map_note, plane_sample
 from attnforge.plot.sampling import Sample, Sectionable, sampled
 from attnforge.plot.style import BLUE, COLUMN, ORANGE, figure_title, label_size, largest_seen, log_floor
@@ -36,6 +37,7 @@ def error_map(net: Sectionable) -> Any:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
+    check_compiled(net, "error_map")
     listed = listed_sample(net, net.target) if isinstance(net.target, Table) else None
     flat = is_plane(net.target)
     figure = Figure(figsize=(COLUMN, 3.5 if flat else 2.7), layout="constrained")
@@ -43,7 +45,7 @@ def error_map(net: Sectionable) -> Any:
     note = ""
     if flat:
         draw_error_map(figure, axes, net, listed or plane_sample(net), dots=listed is not None)
-        label_inputs((axes,), net.target.names)
+        label_inputs((axes,), input_names(net.target))
         note = map_note(net, short=True)
     elif listed is not None:
         alone = listed.points.shape[1] == 1

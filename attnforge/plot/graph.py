@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-from attnforge.network import Network
+from attnforge.plot.given import network_of
 from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, figure_title, fitted
 from attnforge.plot.wiring import Node, Wiring, wiring
-from attnforge.targets import Target
 
 LEFT = 1.45  # inches for the names of the layers
 MARGIN = 0.08
@@ -20,20 +19,15 @@ SIZE = 7.5  # points of letters
 COLOURS = (BLUE, GREEN, ORANGE, PURPLE, SKY)
 
 
-class Drawable(Protocol):
-    """What the graph needs of a compiled target."""
-
-    network: Network
-    target: Target
-    construction: str
-
-
-def graph(net: Drawable) -> Any:
+def graph(net: Any) -> Any:
     """What feeds what, from inputs to outputs: every head with what it claims to be and what it reads.
 
     Heads of a sum say of which inputs or form their term is, those of a ReLU network whose unit they compute. Layers of
     more than ten heads are folded into groups that claim alike, deep networks in the middle. Edges are read from the
     weights, names from the claims.
+
+    Args:
+        net: a compiled target, an in-context network, or a bare network.
 
     >>> import attnforge as af
     >>> net = af.compile("sin(5*x) + abs(y - 1)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-2)
@@ -47,8 +41,19 @@ def graph(net: Drawable) -> Any:
     figure = Figure(figsize=(WIDTH, height + TITLE))
     axes = figure.add_axes((0.0, 0.0, 1.0, height / (height + TITLE)))
     draw_graph(axes, found)
-    figure_title(figure, net.construction, net.target.describe())
+    figure_title(figure, *_heading(net))
     return figure
+
+
+def _heading(net: Any) -> tuple[str, str]:
+    """Construction and target; of a network without one, what it claims to be and the shape it takes."""
+    target, network = getattr(net, "target", None), network_of(net)
+    name = getattr(net, "construction", "") or network.construction or "network"
+    if target is not None:
+        return name, target.describe()
+    known = {None: "any number of tokens", 1: "one token"}
+    tokens = known.get(network.tokens, f"{network.tokens} tokens")
+    return name, f"{tokens} of {network.features} feature{'s' * (network.features != 1)}"
 
 
 def draw_graph(axes: Any, found: Wiring) -> None:

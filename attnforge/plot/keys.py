@@ -56,7 +56,7 @@ def along_inputs(claims: Claims, box: Box) -> bool:
 
 def counted(network: Network) -> str:
     """Heads and anchors, in words."""
-    keys = sum(head.memory_size for head in network.heads)
+    keys = sum(len(head.claims.positions) if head.claims else head.memory_size for head in network.heads)
     heads = len(network.heads)
     return f"{heads:,} head{'s' * (heads != 1)}, {keys:,} anchor{'s' * (keys != 1)}, ghosts included"
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from attnforge.plot.keys import counted, single_row
 from attnforge.plot.line import draw_anchors
+from attnforge.plot.paths import input_names
 from attnforge.plot.plane import draw_bar, draw_error_map, draw_map, label_inputs, limits, map_note, mesh
 from attnforge.plot.sampling import Sample, Sectionable, compared
 from attnforge.plot.style import BLUE, GREY, WIDTH, draw_error, figure_title, legend_above
@@ -77,7 +78,7 @@ def _maps(compiled: Sectionable, sample: Sample) -> Any:
     left.set_title(f"attention output; dots: listed points ({len(x):,} shown)", fontsize=9)
     draw_bar(figure, image, left, "value")
     draw_error_map(figure, right, compiled, sample, dots=True)
-    label_inputs((left, right), compiled.target.names)
+    label_inputs((left, right), input_names(compiled.target))
     figure_title(figure, compiled.construction, compiled.target.describe(), map_note(compiled))
     return figure
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from attnforge.certification import Certificate
 from attnforge.network import Network
 from attnforge.plot.attention import draw_attention, shown_attention
+from attnforge.plot.given import check_compiled
 from attnforge.plot.paths import form_line, form_of
 from attnforge.plot.section import section
 from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, draw_error, title
@@ -47,6 +48,7 @@ def overview(compiled: Plottable) -> Any:
     """
     from matplotlib.figure import Figure
 
+    check_compiled(compiled, "overview")
     form = form_of(compiled.target, compiled.network)
     if form is None:
         return section(compiled)

@@ -16,6 +16,8 @@ import numpy.typing as npt
 from attnforge.errors import AttnforgeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.network.apply import apply_layer
+from attnforge.plot.given import check_compiled
+from attnforge.plot.paths import input_names
 from attnforge.plot.plane import draw_bar, label_inputs, limits
 from attnforge.plot.sampling import Sectionable
 from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, figure_title, legend_above
@@ -55,6 +57,7 @@ def partition(net: Sectionable) -> Any:
     >>> len(partition(net).axes[0].collections[0].get_paths())
     2
     """
+    check_compiled(net, "partition")
     box = _flat(net.target.domain)
     if box.lower.size not in (1, 2) or not (box.upper > box.lower).all():
         raise _refusal(f"a domain of {box.lower.size} inputs", "Cells are drawn for one or two inputs that vary")
@@ -154,7 +157,7 @@ def _polygons(net: Sectionable, cells: Cells) -> Any:
     axes = figure.subplots()
     image = draw_cells(axes, box, cells)
     draw_bar(figure, image, axes, "value of the cell")
-    label_inputs((axes,), net.target.names)
+    label_inputs((axes,), input_names(net.target))
     count = len(image.get_paths())
     figure_title(figure, net.construction, net.target.describe(), f"{count:,} cells; dots: their centres")
     return figure

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from attnforge.errors import TargetError
 from attnforge.network import Network
 from attnforge.plot.keys import Row, single_row
-from attnforge.targets import Box, Target, TruncatedForm
+from attnforge.targets import Box, JointFunction, Target, TruncatedForm
 
 Array = npt.NDArray[np.float64]
 
+LONGEST = 4  # inputs of a form that is written out
 MARGIN = 0.35  # of the range of a truncated linear function: how far beyond its kinks it is shown
 
 
@@ -56,11 +57,25 @@ def form_text(weights: Array, offset: float, names: tuple[str, ...] | None) -> s
     >>> form_text(np.array([1.0, -2.0]), 0.5, ("x", "y"))
     'x − 2 y + 0.5'
     """
-    if names is None or len(names) > 4:
+    if names is None or np.count_nonzero(weights) > LONGEST:
         return "w · x + t"
     terms = [_term(w, name) for w, name in zip(weights.tolist(), names, strict=True) if w]
     constant = [_term(offset, "")] if offset else []
-    return " ".join([*terms, *constant]).removeprefix("+ ")
+    return " ".join([*terms, *constant]).removeprefix("+ ") or "0"
+
+
+def input_names(target: Target) -> tuple[str, ...]:
+    """A name for every input: the user's; X and Y, by entry, for targets of two; else x, or x0, x1 and so on.
+
+    >>> box = Box(0, 1, shape=(1,))
+    >>> input_names(JointFunction(lambda x, y: x[..., 0] * y[..., 0], box, Box(0, 1, shape=(2,))))
+    ('X', 'Y0', 'Y1')
+    """
+    if target.names is not None:
+        return target.names
+    if isinstance(target, JointFunction):
+        return (*_entries("X", target.keys.shape), *_entries("Y", target.query.shape))
+    return _entries("x", target.domain.shape)
 
 
 def shown_inputs(target: Target, network: Network, count: int) -> tuple[Array, Array, str]:
@@ -112,6 +127,13 @@ def form_line(target: Target, form: TruncatedForm, network: Network, count: int)
     points = np.broadcast_to(box.middle, (count, tokens, network.features)).copy()
     points[:, 0] = first
     return y, points
+
+
+def _entries(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The name alone for a single entry, else with its place, row and column of several tokens."""
+    if np.prod(shape) == 1:
+        return (name,)
+    return tuple(name + ",".join(str(i) for i in place) for place in np.ndindex(*shape))
 
 
 def _term(factor: float, name: str) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from attnforge.certification import Certificate
 from attnforge.network import Network
 from attnforge.plot.keys import counted, planes, rows
+from attnforge.plot.paths import input_names
 from attnforge.plot.sampling import Sample, Sectionable, finest
 from attnforge.plot.style import GREY, SKY, WIDTH, figure_title, largest_seen, log_floor
 from attnforge.targets import Box, Target
@@ -41,7 +42,7 @@ def plane(compiled: Sectionable) -> Any:
     middle.set_title("attention output", fontsize=9)
     draw_bar(figure, pictures[0], [left, middle], "value" if outputs == 1 else f"value (first of {outputs})")
     draw_error_map(figure, right, compiled, sample)
-    label_inputs((left, middle, right), compiled.target.names)
+    label_inputs((left, middle, right), input_names(compiled.target))
     figure_title(figure, compiled.construction, compiled.target.describe(), map_note(compiled))
     return figure
 
@@ -97,9 +98,9 @@ def draw_bar(figure: Any, image: Any, axes: Any, label: str, *, whole: bool = Fa
     bar.set_label(label, fontsize=8)
 
 
-def label_inputs(panels: tuple[Any, ...], names: tuple[str, ...] | None) -> None:
-    """Names of the inputs along the panels, which share the second one."""
-    first, second = names or ("x0", "x1")
+def label_inputs(panels: tuple[Any, ...], names: tuple[str, ...]) -> None:
+    """Names of the two inputs along the panels, which share the second one."""
+    first, second = names
     for axes in panels:
         axes.set_xlabel(first, parse_math=False)
         axes.tick_params(labelsize=8)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
-from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, as_written
+from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, as_written, legend_name
 
 SERIES = (  # colour, marker and dash: curves differ in more than colour
     (BLUE, "o", "-"),
@@ -88,7 +88,7 @@ def draw_rates(
     for curve, style in zip(curves, _looks(len(curves)), strict=True):
         colour, marker, dash = curve.look or style
         x, y = np.asarray(curve.x, dtype=np.float64), np.asarray(curve.y, dtype=np.float64)
-        axes.plot(x, y, color=colour, marker=marker, ls=dash, ms=3.5, lw=1.1, label=_label(curve.name), zorder=3)
+        axes.plot(x, y, color=colour, marker=marker, ls=dash, ms=3.5, lw=1.1, label=legend_name(curve.name), zorder=3)
         if curve.low is not None and curve.high is not None:
             axes.fill_between(x, curve.low, curve.high, color=colour, alpha=0.18, lw=0, zorder=1)
     if logarithmic[0]:
@@ -146,11 +146,6 @@ def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
         columnspacing=1.2,
     )
     as_written(legend, figure.get_figwidth())
-
-
-def _label(name: str) -> str:
-    """The name as matplotlib lists it: words that begin with "_" are hidden by it, unless a blank comes first."""
-    return f" {name}" if name.startswith("_") and name != "_" else name
 
 
 def _draw_slope(axes: Any, curves: Sequence[Curve], slope: float) -> None:

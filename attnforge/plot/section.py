@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attnforge.plot.given import check_compiled
 from attnforge.plot.line import line
 from attnforge.plot.listing import listing
 from attnforge.plot.plane import is_plane, plane
@@ -17,6 +18,7 @@ def section(compiled: Sectionable) -> Any:
     One input: all of the domain. Two: maps of target, output and error. More: a line through the domain, which is the
     one along the form of a network that reads a single one, else the diagonal. Tables: their listed points.
     """
+    check_compiled(compiled, "section")
     if isinstance(compiled.target, Table):
         return listing(compiled, compiled.target)
     return plane(compiled) if is_plane(compiled.target) else line(compiled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,8 @@ def fitted(text: str, width: float, size: float) -> str:
     words = " ".join(printable(text).split())[: int(72 * width)]
     if _inches(words, size) <= width:
         return words
-    while words and _inches(words + "…", size) > width:
-        words = words[:-1]
-    return words.rstrip() + "…"
+    kept = bisect_right(range(len(words) + 1), width, key=lambda count: _inches(words[:count] + "…", size)) - 1
+    return words[: max(kept, 0)].rstrip() + "…"
 
 
 def _inches(text: str, size: float) -> float:
@@ -105,11 +105,19 @@ def legend_above(axes: Any, *, user_text: bool = False, size: float = 9, columns
         as_written(legend)
 
 
-def as_written(legend: Any) -> None:
-    """Words of a legend that may be a user's: cut, escaped, never taken for mathematics."""
+def as_written(legend: Any, width: float = 2.0) -> None:
+    """Words of a legend that may be a user's: cut at so many inches, escaped, never taken for mathematics."""
     for text in legend.get_texts():
         text.set_parse_math(False)
-        text.set_text(fitted(text.get_text(), 2.0, text.get_fontsize()))
+        text.set_text(fitted(text.get_text(), width, text.get_fontsize()))
+
+
+def legend_name(name: str) -> str:
+    """The name as matplotlib lists it: words that begin with "_" are hidden by it, unless a blank comes first.
+
+    The blank is gone again in :func:`as_written`. A mere "_" stays hidden.
+    """
+    return f" {name}" if name.startswith("_") and name != "_" else name
 
 
 def draw_error(

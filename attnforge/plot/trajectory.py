@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import DomainError
+from attnforge.plot.given import numbers
 from attnforge.plot.style import (
     BLUE,
     COLUMN,
@@ -20,6 +21,7 @@ from attnforge.plot.style import (
     WIDTH,
     as_written,
     label_size,
+    legend_name,
     log_floor,
 )
 
@@ -38,6 +40,7 @@ def trajectory(
     names: Sequence[str] | None = None,
     *,
     loss: Loss | None = None,
+    weights: int = 1,
 ) -> Any:
     """Iterates as ``net.trajectory(X, y)`` gives them, one column wide a panel.
 
@@ -46,10 +49,12 @@ def trajectory(
     trajectories the first one's coordinates are drawn, and all distances and paths.
 
     Args:
-        iterates: (steps, d) or (..., steps, d).
-        reference: a point (d,) such as a minimiser, points (..., d), or iterates (..., steps, d) to compare with.
-        names: of the d coordinates.
+        iterates: (steps, d) or (..., steps, d), arrays or tensors; with ``weights=2``, (..., steps, d, K).
+        reference: a point (d,) such as a minimiser, points (..., d), or iterates (..., steps, d) to compare with; with
+            ``weights=2``, K numbers where these have one.
+        names: of the d coordinates, or of all d K of them, row by row.
         loss: from points (N, 2) to values (N,).
+        weights: axes of one iterate. Shapes do not tell: softmax regression, whose weights are (d, K), needs 2.
 
     >>> steps = np.arange(1, 9)
     >>> figure = trajectory(np.stack([0.5**steps, 0.8**steps], axis=-1), reference=[0.0, 0.0])
@@ -58,12 +63,13 @@ def trajectory(
     """
     from matplotlib.figure import Figure
 
-    runs = _runs(iterates)
+    given, entries = _flattened(iterates, weights)
+    runs = given.reshape(-1, *given.shape[-2:])
     count, _, d = runs.shape
-    labels = _labels(names, d)
+    labels = _labels(names, entries)
     if loss is not None and d != 2:
         raise DomainError("A path over the contours of a loss has two coordinates", f"{d}", "Leave `loss` out")
-    goal = None if reference is None else _reference(reference, np.shape(iterates))
+    goal = None if reference is None else _reference(reference, given.shape, entries)
     panels = 1 + (goal is not None) + (loss is not None)
     figure = Figure(figsize=(COLUMN if panels == 1 else WIDTH, 2.6), layout="constrained")
     axes = list(np.atleast_1d(figure.subplots(1, panels)))
@@ -84,7 +90,7 @@ def draw_coordinates(axes: Any, iterates: Array, names: Sequence[str], goal: Arr
     steps = np.arange(1, len(iterates) + 1)
     d = iterates.shape[1]
     for j, (colour, dash) in zip(range(d), LOOKS, strict=False):
-        axes.plot(steps, iterates[:, j], color=colour, ls=dash, lw=1.3, label=names[j])
+        axes.plot(steps, iterates[:, j], color=colour, ls=dash, lw=1.3, label=legend_name(names[j]))
         if goal is not None:
             axes.axhline(goal[j], color=colour, lw=0.7, ls=(0, (1, 2)))
     axes.set_xlabel("step")
@@ -116,7 +122,7 @@ def draw_path(axes: Any, runs: Array, loss: Loss, names: Sequence[str], goal: Ar
     room = ROOM * np.where(high > low, high - low, 1.0)
     x, y = (np.linspace(a, b, SIDE) for a, b in zip(low - room, high + room, strict=True))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    heights = np.asarray(loss(points), dtype=np.float64).reshape(SIDE, SIDE)
+    heights = numbers(loss(points)).reshape(SIDE, SIDE)
     above = heights - np.nanmin(heights)
     levels = np.nanmax(above) * np.linspace(0.0, 1.0, 13)[1:-1] ** 2  # closer where the loss is flat
     axes.contour(x, y, above, levels=np.unique(levels), colors=GREY, linewidths=0.6, alpha=0.8)
@@ -130,32 +136,46 @@ def draw_path(axes: Any, runs: Array, loss: Loss, names: Sequence[str], goal: Ar
     axes.legend(loc="best", fontsize=7, framealpha=0.8)
 
 
-def _runs(iterates: npt.ArrayLike) -> Array:
-    """The iterates as (count, steps, d)."""
-    array = np.asarray(iterates, dtype=np.float64)
-    if array.ndim < 2 or 0 in array.shape:
-        raise DomainError("Iterates have shape (steps, d) or (..., steps, d)", f"shape {array.shape}", "Reshape them")
+def _flattened(iterates: Any, axes: int) -> tuple[Array, tuple[int, ...]]:
+    """The iterates with their coordinates in a row, (..., steps, D), and the shape of one iterate."""
+    if axes < 1:
+        raise DomainError("`weights` is the number of axes of one iterate, at least 1", repr(axes), "Use 1 or 2")
+    array = numbers(iterates)
+    if array.ndim < 1 + axes or 0 in array.shape:
+        shape = {1: "d", 2: "d, K"}.get(axes, f"{axes} axes of weights")
+        wanted = f"Iterates have shape (..., steps, {shape})"
+        raise DomainError(wanted, f"shape {array.shape}", "Reshape them, or set `weights`")
     if not np.isfinite(array).all():
         raise DomainError("Iterates must be finite", "NaN or infinity", "Take a smaller learning rate")
-    return array.reshape(-1, *array.shape[-2:])
+    return array.reshape(*array.shape[:-axes], -1), array.shape[-axes:]
 
 
-def _reference(reference: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
-    """The reference as (count, steps, d): given for all steps, or one point (d,) or a point a trajectory (..., d)."""
-    given = np.asarray(reference, dtype=np.float64)
+def _reference(reference: Any, shape: tuple[int, ...], entries: tuple[int, ...]) -> Array:
+    """The reference as (count, steps, D): given for all steps, or one point or a point a trajectory."""
+    found = numbers(reference)
+    if found.shape[-len(entries) :] != entries:
+        raise _misfit(found, shape, entries)
+    given = found.reshape(*found.shape[: -len(entries)], -1)
     fits = given.shape == shape or given.shape == shape[-2:]
     if not fits:
         given = given[..., None, :]
     try:
         return np.broadcast_to(given, shape).reshape(-1, *shape[-2:])
     except ValueError:
-        wanted = f"The reference of iterates {shape} is a point, a point each, or as many iterates"
-        raise DomainError(wanted, f"shape {np.shape(reference)}", "Reshape it") from None
+        raise _misfit(found, shape, entries) from None
 
 
-def _labels(names: Sequence[str] | None, d: int) -> tuple[str, ...]:
+def _misfit(found: Array, shape: tuple[int, ...], entries: tuple[int, ...]) -> DomainError:
+    whole = (*shape[:-1], *entries)
+    wanted = f"The reference of iterates {whole} is a point, a point each, or as many iterates"
+    return DomainError(wanted, f"shape {found.shape}", "Reshape it, or set `weights`")
+
+
+def _labels(names: Sequence[str] | None, entries: tuple[int, ...]) -> tuple[str, ...]:
+    places = list(np.ndindex(*entries))
     if names is None:
-        return tuple(f"w{j}" for j in range(d))
-    if len(names) != d:
-        raise DomainError(f"There must be a name for each of the {d} coordinates", f"{len(names)}", "Name all of them")
+        return tuple("w" + ",".join(str(i) for i in place) for place in places)
+    if len(names) != len(places):
+        wanted = f"There must be a name for each of the {len(places)} coordinates"
+        raise DomainError(wanted, f"{len(names)}", "Name all of them")
     return tuple(str(name) for name in names)

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.network import Attention, Head, Layer, Linear, Network, Softmax
-from attnforge.plot.paths import form_text
+from attnforge.plot.given import network_of
+from attnforge.plot.paths import LONGEST, form_text
 from attnforge.targets import JointFunction, Target
 
 Flags = npt.NDArray[np.bool_]
@@ -24,13 +25,6 @@ SINGLE = 10  # heads of a layer, and inputs and outputs, that have nodes of thei
 GROUPS = 5  # nodes of a folded layer
 STAGES = 14  # stages shown; of deeper networks the first and the last ones
 FIRST, LAST = 7, 5
-
-
-class Wired(Protocol):
-    """What the wiring needs of a compiled target."""
-
-    network: Network
-    target: Target
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,16 @@ class Wiring:
     edges: frozenset[tuple[int, int]]
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """What is known of the inputs: their names, how many numbers they are, whether they are tokens, whether two."""
+
+    names: tuple[str, ...] | None
+    size: int
+    tokens: bool
+    joint: bool
+
+
 @dataclass(frozen=True, eq=False)
 class _State:
     """The wiring so far; which nodes feed each feature (m, nodes), and which the second input."""
@@ -70,38 +74,49 @@ class _State:
     second: tuple[int, ...]
 
 
-def wiring(net: Wired) -> Wiring:
+def wiring(net: Any) -> Wiring:
     """The graph of a network: one node a head in layers of up to ten, else one for the heads that claim alike.
+
+    Args:
+        net: a network, or what holds one; where it holds a target too, inputs have their names.
 
     >>> import attnforge as af
     >>> found = wiring(af.constructions.gate([1.0, 2.0], 0.0, -1, 1))
     >>> [found.nodes[i].name for stage in found.stages for i in stage.nodes], len(found.edges)
     (['x0', 'x1', 'gate', 'output'], 3)
     """
-    state = _inputs(net)
-    for layer in net.network.layers:
-        state = _after(state, layer, net.target)
-    state = _outputs(state, net.target)
+    network = network_of(net)
+    inputs = _known(network, getattr(net, "target", None))
+    state = _first(network, inputs)
+    for layer in network.layers:
+        state = _after(state, layer, inputs)
+    state = _outputs(state, inputs)
     return _shortened(Wiring(state.nodes, state.stages, state.edges))
 
 
-def _inputs(net: Wired) -> _State:
+def _known(network: Network, target: Target | None) -> _Inputs:
+    if target is None:
+        return _Inputs(None, network.features, network.tokens != 1, False)
+    joint = isinstance(target, JointFunction)
+    return _Inputs(target.names, target.domain.lower.size, target.layout == "tokens", joint)
+
+
+def _first(network: Network, inputs: _Inputs) -> _State:
     """A node an input; one for all of them where there are many, or several tokens."""
-    network, target = net.network, net.target
     d, tokens = network.features, network.tokens
     second = () if network.context is None else (_second(network.context),)
-    several = target.layout == "tokens" and tokens not in (None, 1)
+    several = inputs.tokens and tokens not in (None, 1)
     if several or d > SINGLE - len(second):
         shape = f"{tokens} tokens of {d} features" if several else f"{d} features"
         nodes: tuple[Node, ...] = (Node("input", "sequence" if several else "inputs", (shape,)),)
         feeds = np.ones((d, 1), dtype=bool)
     else:
-        names = ("Y",) if second and d == 1 else target.names if target.names and len(target.names) == d else None
+        names = ("Y",) if second and d == 1 else inputs.names if inputs.names and len(inputs.names) == d else None
         nodes = tuple(Node("input", name) for name in names or [f"x{i}" for i in range(d)])
         feeds = np.eye(d, dtype=bool)
     number = tuple(range(len(nodes) + len(second)))
     feeds = np.hstack([feeds, np.zeros((d, len(second)), dtype=bool)])
-    label = "inputs, every token" if target.layout == "tokens" and tokens is None else "inputs"
+    label = "inputs, every token" if inputs.tokens and tokens is None else "inputs"
     return _State((*nodes, *second), (Stage(label, number),), frozenset(), feeds, number[len(nodes) :])
 
 
@@ -110,7 +125,7 @@ def _second(context: tuple[int | None, int]) -> Node:
     return Node("input", "X", (f"second input, ({rows}, {context[1]})",))
 
 
-def _after(state: _State, layer: Layer, target: Target) -> _State:
+def _after(state: _State, layer: Layer, inputs: _Inputs) -> _State:
     match layer:
         case Linear():
             feeds = _through(layer, state.feeds)
@@ -120,11 +135,11 @@ def _after(state: _State, layer: Layer, target: Target) -> _State:
             every = np.ones((1, len(state.feeds)), dtype=bool)
             return _added(state, "softmax", [Node("head", "softmax", (f"over {len(state.feeds)} features",))], every)
         case Attention(heads, residual):
-            return _attention(state, heads, residual, target)
+            return _attention(state, heads, residual, inputs)
 
 
-def _attention(state: _State, heads: Sequence[Head], residual: bool, target: Target) -> _State:
-    names = [_reading(head, state.feeds, target, first=not _has_heads(state)) for head in heads]
+def _attention(state: _State, heads: Sequence[Head], residual: bool, inputs: _Inputs) -> _State:
+    names = [_reading(head, state.feeds, inputs, first=not _has_heads(state)) for head in heads]
     if len(heads) > 1:
         told = [head.claims is not None and head.claims.forms is not None for head in heads]
         names = [f"term in {name}" if is_term else name for name, is_term in zip(names, told, strict=True)]
@@ -133,7 +148,8 @@ def _attention(state: _State, heads: Sequence[Head], residual: bool, target: Tar
     writes = np.array([np.any([(heads[i].output != 0).any(axis=0) for i in group], axis=0) for group in groups])
     nodes = [_node([heads[i] for i in group], [names[i] for i in group]) for group in groups]
     asks_second = [any(_asks_second(heads[i]) for i in group) for group in groups]
-    label = f"attention, {len(heads):,} head{'s' * (len(heads) > 1)}" + " + residual" * residual
+    count = f"{len(heads):,} head{'s' * (len(heads) > 1)}"
+    label = f"{count} + residual" if residual else f"attention, {count}"
     old, before = len(state.nodes), state.feeds
     after = _added(state, label, nodes, reads, asks_second)
     feeds = np.zeros((writes.shape[1], len(after.nodes)), dtype=bool)
@@ -165,13 +181,13 @@ def _added(
     )
 
 
-def _outputs(state: _State, target: Target) -> _State:
+def _outputs(state: _State, inputs: _Inputs) -> _State:
     k = len(state.feeds)
     if k > SINGLE:
         return _added(state, "outputs", [Node("output", f"{k} outputs")], np.ones((1, k), dtype=bool))
     nodes = [Node("output", "output" if k == 1 else f"output {i}") for i in range(k)]
     label = "output" if k == 1 else "outputs"
-    return _added(state, label + ", every token" * (target.layout == "tokens"), nodes, np.eye(k, dtype=bool))
+    return _added(state, label + ", every token" * inputs.tokens, nodes, np.eye(k, dtype=bool))
 
 
 def _through(layer: Linear, feeds: Flags) -> Flags:
@@ -204,20 +220,22 @@ def _has_heads(state: _State) -> bool:
     return any(node.kind == "head" for node in state.nodes)
 
 
-def _reading(head: Head, feeds: Flags, target: Target, *, first: bool) -> str:
+def _reading(head: Head, feeds: Flags, inputs: _Inputs, *, first: bool) -> str:
     """What a head is a function of, in words: inputs, a form of them, or the unit whose value it reads."""
-    claims, size = head.claims, target.domain.lower.size
-    names = target.names or tuple(f"x{i}" for i in range(size))
+    claims, size = head.claims, inputs.size
+    names = inputs.names or tuple(f"x{i}" for i in range(size))
     if first and claims is not None and claims.forms is not None and claims.forms.shape[1] == size + 1:
-        forms = [form_text(form[:-1], float(form[-1]), names) for form in claims.forms]
-        return _several(forms) if len(names) <= 4 else f"{_used(claims.forms)} inputs"
+        if np.count_nonzero(claims.forms[:, :-1], axis=1).max() > LONGEST:
+            return f"{_used(claims.forms)} inputs"
+        return _several([form_text(form[:-1], float(form[-1]), names) for form in claims.forms])
     if first and claims is not None and claims.positions.ndim == 2 and claims.positions.shape[1] == size:
-        return "X, Y" if isinstance(target, JointFunction) else _several(names)
+        return "X, Y" if inputs.joint else _several(names)
     units = np.flatnonzero(_reads(head) & feeds.any(axis=1))
     varying = int(feeds.any(axis=1).sum())
     if len(units) == 1:
         return f"unit {int(units[0])}" if varying > 1 else "w · x + t"
-    return f"{len(units)} of {varying} features" if len(units) < varying else f"{varying} features"
+    features = f"{varying} feature{'s' * (varying != 1)}"
+    return f"{len(units)} of {features}" if len(units) < varying else features
 
 
 def _several(words: Sequence[str]) -> str:

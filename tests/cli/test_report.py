@@ -31,6 +31,11 @@ def test_without_timing_the_page_is_the_same(run, plane: Path, tmp_path: Path) -
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
+def test_the_help_says_what_files_do_not_hold(run) -> None:
+    text = " ".join(run("report", "--help").stdout.split())
+    assert "unless the target is a callable: files hold no code" in text
+
+
 def test_a_page_ends_in_html(run, model: Path, tmp_path: Path) -> None:
     result = run("report", model, "-o", tmp_path / "report.safetensors")
     assert result.exit_code == 2

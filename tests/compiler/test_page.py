@@ -5,12 +5,14 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import attnforge as af
 from attnforge.compiler.page import page
+from attnforge.compiler.page.figures import BOUNDED, ERROR
 from attnforge.compiler.page.markup import element, escaped, joined
 from attnforge.compiler.page.operations import multiply_adds
 from attnforge.network import digest
@@ -20,6 +22,7 @@ HOSTILE = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>' onload='x' 
 NAME = HOSTILE[:55]  # what a file may call a head or a key: up to 100 characters that print
 LINE = af.Box(0, 1, shape=(1,))
 NETS = {
+    "gate": lambda: af.constructions.gate([1.0], 0.1, -1, 1, sharpness=20.0),
     "truncated": lambda: af.constructions.truncated_linear([1.0, -0.5], 0.1, -1, 1, anchors=9),
     "fitted": lambda: af.compile("sin(3*x) + x", {"x": (0, 1)}, tol=1e-2),
     "cells": lambda: af.constructions.max_affine("x*y", {"x": (0, 1), "y": (0, 1)}, cells=3, sharpness="hard"),
@@ -27,6 +30,20 @@ NETS = {
     "table": lambda: af.compile(([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])),
     "pairs": lambda: af.constructions.cross_attention(lambda x, y: x[..., 0] * y[..., 0], LINE, LINE, grid=2),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_figures():
+    """Figures of few pixels: what is drawn is tested with the figures themselves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("attnforge.compiler.page.figures.DPI", 30)
+        yield
+
+
+@pytest.fixture
+def without_figures(monkeypatch):
+    """For what is no picture; such pages are not kept by :func:`written`."""
+    monkeypatch.setattr(import_module("attnforge.compiler.page.page"), "pictures", lambda compiled: ())
 
 
 @cache
@@ -70,7 +87,7 @@ def images(reader):
     return [attrs for tag, attrs in reader.elements if tag == "img"]
 
 
-@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("kind", [kind for kind in NETS if kind != "gate"])
 def test_every_kind_has_a_whole_page_that_asks_for_nothing(kind):
     net, text = built(kind), written(kind)
     reader = read(text)
@@ -91,8 +108,9 @@ def test_every_kind_has_a_whole_page_that_asks_for_nothing(kind):
     assert net.certificate.status in reader.text
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_faults_are_told():
-    assert "healthy" in read(written("fitted")).text
+    assert "healthy" in read(page(built("fitted"), points=500)).text
     soft = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=21, sharpness=1.0)
     assert "uniform attention" in read(page(soft, points=500)).text
 
@@ -108,9 +126,10 @@ def test_the_certificate_and_its_parts():
     assert all(assumption in reader.text for assumption in net.certificate.assumptions)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_bound_that_is_refuted_is_called_wrong():
     net = NETS["fitted"]()
-    assert "exceeds the bound" not in written("fitted")
+    assert "exceeds the bound" not in page(net, points=500)
     bound = net.certificate.estimate.error / 10
     net.certificate = replace(net.certificate, bound=bound, parts={"fit": bound})
     assert "The error found exceeds the bound" in read(page(net, points=500)).text
@@ -124,13 +143,76 @@ def test_without_a_bound_the_page_says_so():
 
 
 def test_two_calls_give_the_same_bytes():
-    assert page(NETS["cells"](), points=500) == written("cells")
+    assert page(NETS["truncated"](), points=500) == written("truncated")
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_timing_is_asked_for():
-    assert "on this machine" not in written("truncated")
+    assert "on this machine" not in page(built("truncated"), points=500)
     text = page(built("truncated"), points=500, timing=True)
     assert re.search(r"\d (s|ms|µs|ns) an input of one token, in batches of", text)
+
+
+def test_captions_speak_of_a_bound_where_there_is_one():
+    assert BOUNDED in read(written("fitted")).text
+    for kind in ("sampled", "table"):
+        text = read(written(kind)).text
+        assert ERROR in text
+        assert BOUNDED not in text
+
+
+def product(x, y):
+    return x[..., 0] * y[..., 0]
+
+
+CALLABLES = {
+    "one input": (lambda x: np.sin(x), lambda f: af.compile(f, {"x": (0, 1)}, tol=0.2, lipschitz=1)),
+    "rows": (
+        lambda x: x[..., 0],
+        lambda f: af.constructions.max_affine(f, af.Box(0, 1, shape=(2,)), cells=2, lipschitz=1),
+    ),
+    "pairs": (product, lambda f: af.constructions.cross_attention(f, LINE, LINE, grid=2, lipschitz=2)),
+    "sampled": (lambda x: np.sin(x[..., 0]), lambda f: af.constructions.max_affine(f, LINE, cells=4)),
+}
+
+
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize("kind", CALLABLES)
+def test_a_callable_must_be_handed_in_and_the_lines_that_do_so_work(kind, tmp_path):
+    function, build = CALLABLES[kind]
+    net, place = build(function), str(tmp_path / "net")
+    net.save(place)
+    text = read(page(af.load(place), points=500, file=place)).text
+    assert "attnforge certify" not in text
+    assert "attnforge measure" not in text
+    assert "The file holds no code" in text
+    code = text[text.index("when this network was built:") :].partition(":")[2].partition("The file is not")[0]
+    lines = code.replace("af.attack(net, target)", "seen = af.measure(net, target, points=200)")
+    lines = lines.replace("af.certify(net, target)", "proved = af.certify(net, target)")
+    scope = {"f": function}
+    exec(lines.replace("\naf.measure(net, target)", "\nseen = af.measure(net, target)"), scope)
+    assert scope["seen"].sup > 0
+    if net.certificate.bound is not None:
+        assert scope["proved"].bound == net.certificate.bound
+        assert scope["proved"].status == net.certificate.status
+    else:
+        assert "certify" not in text
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_what_can_be_measured_is_said():
+    means = af.constructions.max_affine("x^2", {"x": (0, 1)}, cells=4, norm=1, sharpness="hard")
+    text = read(page(means, points=500)).text
+    assert "attnforge measure model.safetensors --attack" in text
+    assert "The L1 error was estimated" in text
+    assert "attnforge certify" not in text
+    table = read(page(built("table"), points=500)).text
+    assert "--attack" not in table  # which refuses tables
+    assert "attnforge certify model.safetensors --check" in table
+    assert "L1" not in table
+    formula = read(page(built("truncated"), points=500)).text
+    assert "`attnforge certify` proves it again" in formula
+    assert "--attack # try to refute it" in formula
 
 
 def test_a_target_whose_code_is_not_stored(tmp_path):
@@ -140,8 +222,9 @@ def test_a_target_whose_code_is_not_stored(tmp_path):
     assert len(images(reader)) >= 3  # attention, cells, anchors, graph
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_commands_quote_the_name_of_the_file():
-    text = read(page(NETS["truncated"](), points=500, file="a b'; rm.safetensors")).text
+    text = read(page(built("truncated"), points=500, file="a b'; rm.safetensors")).text
     assert "attnforge inspect 'a b'\"'\"'; rm.safetensors'" in text
     assert 'af.load("a b\'; rm.safetensors")' in text
 
@@ -175,8 +258,9 @@ def test_words_of_target_and_certificate_are_shown_and_never_obeyed():
     assert all("<script>" in attrs["alt"] for attrs in images(reader))  # as text of the attribute
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_half_a_surrogate_pair_can_be_written():
-    net = NETS["fitted"]()
+    net = NETS["gate"]()
     net.target.describe = lambda: "a\ud800b"
     assert b"a\\ud800b" in page(net, points=500).encode("utf-8")
 

@@ -1,11 +1,18 @@
 """Anchors and their values: one head, several along one form, sums, grids."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
 import attnforge as af
 from attnforge.plot import anchors
 from tests.plot.test_wiring import sum_of_terms
+
+
+@cache
+def kinked():
+    return af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-3)
 
 
 def said(axes):
@@ -18,7 +25,7 @@ def dots(axes):
 
 
 def test_one_row_shows_positions_values_and_gaps():
-    net = af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-3)
+    net = kinked()
     top, gaps = anchors(net).axes
     head = net.network.heads[0]
     found = np.concatenate(dots(top))
@@ -30,7 +37,7 @@ def test_one_row_shows_positions_values_and_gaps():
 
 
 def test_roles_have_markers_of_their_own():
-    top = anchors(af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-3)).axes[0]
+    top = anchors(kinked()).axes[0]
     markers = {c.get_paths()[0].vertices.tobytes() for c in top.collections if type(c).__name__ == "PathCollection"}
     assert len(markers) == 2
 
@@ -55,6 +62,29 @@ def test_sums_have_a_panel_a_term():
     assert panels[2].get_ylabel() == "z"
 
 
+def test_forms_that_have_the_same_name_have_panels_of_their_own():
+    """Both forms are written w · x + t, for they are long."""
+    names = [f"x{i}" for i in range(1, 6)]
+    terms = "abs(x1 + x2 + x3 + x4 + x5) + sin(x1 - x2 + x3 - x4 + x5)"
+    figure = anchors(af.compile(terms, dict.fromkeys(names, (-1, 1)), tol=0.3))
+    panels = [axes for axes in figure.axes if axes.get_legend() is not None]
+    assert [axes.get_xlabel() for axes in panels] == ["w · x + t"] * 2
+    assert "2 heads; " in figure.get_suptitle()
+
+
+def test_short_forms_of_many_inputs_are_written_out():
+    names = [f"x{i}" for i in range(1, 6)]
+    net = af.compile("x1 + abs(x2) + sin(x3) + x4*0.5 + x5", dict.fromkeys(names, (-1, 1)), tol=0.1)
+    panels = [axes for axes in anchors(net).axes if axes.get_legend() is not None]
+    assert [axes.get_xlabel() for axes in panels] == ["x2", "x3", "x1 + 0.5 x4 + x5"]
+
+
+def test_a_pair_of_inputs_is_named_x_and_y():
+    box = af.Box(0, 1, shape=(1,))
+    axes = anchors(af.constructions.cross_attention(lambda x, y: x[..., 0] * y[..., 0], box, box, grid=2)).axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("X", "Y")
+
+
 def test_grids_are_coloured_by_value():
     net = af.constructions.max_affine("sin(5*x)*y", {"x": (0, 1), "y": (0, 2)}, cells=4, sharpness="hard")
     axes, bar = anchors(net).axes
@@ -76,8 +106,8 @@ def test_grids_are_coloured_by_value():
     ],
     ids=["gate", "literal", "ridge", "table", "one cell"],
 )
-def test_other_kinds_are_drawn(build, tmp_path):
-    anchors(build()).savefig(tmp_path / "figure.png", dpi=40)
+def test_other_kinds_are_drawn(build):
+    anchors(build()).draw_without_rendering()
 
 
 def test_networks_without_such_keys_are_refused():

@@ -1,7 +1,10 @@
 """Attention maps: the numbers they show, names of keys, inputs of the caller's, and what is refused."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+import torch
 
 import attnforge as af
 from attnforge.plot import attention_map
@@ -23,20 +26,25 @@ NETS = {
 }
 
 
+@cache
+def built(kind):
+    return NETS[kind]()
+
+
 def shown(figure):
     return np.asarray(figure.axes[0].images[0].get_array()).T  # (inputs, keys)
 
 
 @pytest.mark.parametrize("kind", NETS)
-def test_every_kind_is_drawn_and_saved(kind, tmp_path):
-    figure = attention_map(NETS[kind]())
-    figure.savefig(tmp_path / "figure.png", dpi=40)
+def test_every_kind_is_drawn(kind):
+    figure = attention_map(built(kind))
+    figure.draw_without_rendering()
     assert shown(figure).shape[0] == COLUMNS
     assert figure.axes[1].get_ylabel() == "attention weight"
 
 
 def test_the_map_is_the_attention_and_the_dots_its_largest():
-    net = NETS["anchors"]()
+    net = built("anchors")
     figure = attention_map(net)
     axes = figure.axes[0]
     x = axes.collections[0].get_offsets()
@@ -49,7 +57,7 @@ def test_the_map_is_the_attention_and_the_dots_its_largest():
 
 
 def test_one_head_of_several():
-    net = NETS["heads"]()
+    net = built("heads")
     whole, second = shown(attention_map(net)), shown(attention_map(net, head=1))
     assert np.array_equal(whole[:, 10:20], second)
     assert "head 2" in attention_map(net, head=1).get_suptitle()
@@ -57,17 +65,17 @@ def test_one_head_of_several():
 
 
 def test_a_later_layer():
-    assert shown(attention_map(NETS["tokens"](), layer=1)).shape == (COLUMNS, 16)
+    assert shown(attention_map(built("tokens"), layer=1)).shape == (COLUMNS, 16)
 
 
 def test_inputs_of_the_callers():
-    net = NETS["fitted"]()
+    net = built("fitted")
     figure = attention_map(net, np.array([-1.0, 0.0, 0.5]))
     assert np.allclose(shown(figure), net.attention(np.array([-1.0, 0.0, 0.5]))[0][0][:, 0])
-    tokens = attention_map(NETS["anchors"](), np.zeros((4, 2)))  # one sequence: a column a token
+    tokens = attention_map(built("anchors"), np.zeros((4, 2)))  # one sequence: a column a token
     assert shown(tokens).shape == (4, 9)
     assert tokens.axes[0].get_xlabel() == "input"
-    pair = attention_map(NETS["pairs"](), (np.full((2, 1), 0.5), np.array([[0.1], [0.9]])))
+    pair = attention_map(built("pairs"), (np.full((2, 1), 0.5), np.array([[0.1], [0.9]])))
     assert shown(pair).shape[0] == 2
 
 
@@ -94,37 +102,46 @@ def test_faint_attention_has_a_scale_of_its_own():
     assert attention_map(np.eye(2)).axes[0].images[0].get_clim() == (0.0, 1.0)
 
 
-def test_small_multiples(tmp_path):
+def test_small_multiples():
     from matplotlib.figure import Figure
 
     figure = Figure()
     for axes in figure.subplots(1, 3):
         draw_attention(axes, np.eye(4), labels=["$\\frac{"] * 4, marks=False)
         assert not axes.collections
-    figure.savefig(tmp_path / "figure.png", dpi=40)
+    figure.draw_without_rendering()
+
+
+def test_tensors_that_require_gradients():
+    weights = torch.tensor([[1.0, 0.0], [0.25, 0.75]], requires_grad=True)
+    assert shown(attention_map(weights)).tolist() == [[1.0, 0.0], [0.25, 0.75]]
+    x = torch.tensor([-1.0, 0.5], dtype=torch.float64, requires_grad=True)
+    net = built("fitted")
+    assert np.allclose(shown(attention_map(net, x)), net.attention(x.detach().numpy())[0][0][:, 0])
 
 
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"layer": 1}, "`layer` must be at least 0 and below 1"),
+        ({"layer": 1}, "`layer` must be at least 0 and below 1, .* Got 1. Count from 0: the last one is 0"),
         ({"layer": -1}, "`layer`"),
-        ({"head": 3}, "`head` must be at least 0 and below 3"),
+        ({"head": 3}, "`head` must be at least 0 and below 3, .* the last one is 2"),
         ({"query": 1}, "`query` must be at least 0 and below 1, the number of query tokens"),
     ],
 )
 def test_what_is_not_there_is_refused(settings, complaint):
     with pytest.raises(af.DomainError, match=complaint):
-        attention_map(NETS["heads"](), **settings)
+        attention_map(built("heads"), **settings)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), np.ones((2, 0)), [[np.nan]], np.ones((1, 1, 1, 1))])
 def test_arrays_that_are_no_weights_are_refused(weights):
-    with pytest.raises(af.DomainError, match="Attention weights are finite"):
+    with pytest.raises(af.DomainError, match="Attention weights are finite") as caught:
         attention_map(weights)
+    assert caught.value.remedy
 
 
-def test_text_is_not_markup(tmp_path):
+def test_text_is_not_markup():
     net = af.compile("clamp(x, -1, 1)", {"x": (-2, 2)}, 0.1, construction="truncated_linear")
 
     class Hostile(Formula):
@@ -133,5 +150,5 @@ def test_text_is_not_markup(tmp_path):
 
     net.target = Hostile("clamp(x, -1, 1)", net.domain, ("x",))
     figure = attention_map(net)
-    figure.savefig(tmp_path / "figure.png", dpi=40)
+    figure.draw_without_rendering()
     assert "$\\frac{1}{0}$ \\x1b[31m \\ud800" in figure.get_suptitle()

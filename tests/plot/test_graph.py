@@ -14,8 +14,10 @@ from tests.plot.test_wiring import relu, sum_of_terms
 NETS = {
     "sum": sum_of_terms,
     "heads": lambda: af.constructions.multihead_truncated_linear([1.0] * 9, 0.1, -1, 1, tokens=10, heads=10),
-    "relu": lambda: relu(2, 4, 64, 12),
+    "relu": lambda: relu(2, 4, 12, 12),
     "deep": lambda: relu(2, *([3] * 12), 1),
+    "in context": lambda: af.in_context.Ridge(steps=2, learning_rate=0.5).build(features=2, examples=9),
+    "bare": lambda: af.constructions.gate([1.0, 2.0], 0.0, -1, 1).network,
     "tokens": lambda: af.constructions.two_layer(
         lambda x: np.sort(x, axis=-2), af.Box(0, 1, shape=(2, 1)), grid=4, lipschitz=1
     ),
@@ -38,6 +40,11 @@ def test_no_text_touches_another_or_leaves_the_figure(kind):
     width, height = figure.get_size_inches() * figure.dpi
     assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for _, box in found)
     assert all(text.get_fontsize() >= 7 for text in figure.axes[0].texts if text.get_text())
+
+
+def test_networks_without_a_target_say_their_shape():
+    assert graph(NETS["bare"]()).get_suptitle() == "gate:  any number of tokens of 2 features"
+    assert "in_context:  any number of tokens of " in graph(NETS["in context"]()).get_suptitle()
 
 
 @pytest.mark.parametrize("text", ["$\\frac{1}{0}$", "W" * 200, "\x00\x1b[31m", "a\nb"])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.plot.paths import form_of, form_text, shown_inputs
+from attnforge.plot.paths import form_of, form_text, input_names, shown_inputs
+from attnforge.targets import Formula, Function, JointFunction
 
 
 @pytest.mark.parametrize(
@@ -15,11 +16,22 @@ from attnforge.plot.paths import form_of, form_text, shown_inputs
         ((1.0, 1.0), -3.0, ("a-b", "$y$"), "a-b + $y$ − 3"),
         ((1e-5, -1.0), 0.0, ("x", "y"), "1e-05 x − y"),
         ((1.0,) * 5, 0.0, tuple("abcde"), "w · x + t"),
+        ((0.0, 0.0, 2.0, 0.0, -1.0), 0.0, tuple("abcde"), "2 c − e"),
+        ((0.0, 0.0), 0.0, ("x", "y"), "0"),
         ((1.0, 2.0), 0.0, None, "w · x + t"),
     ],
 )
 def test_forms_in_words(weights, offset, names, text):
     assert form_text(np.array(weights), offset, names) == text
+
+
+def test_inputs_have_names():
+    one, two, tokens = af.Box(0, 1, shape=(1,)), af.Box(0, 1, shape=(2,)), af.Box(0, 1, shape=(2, 1))
+    assert input_names(Formula("a*b", two, ("a", "b"))) == ("a", "b")
+    assert input_names(Function(lambda x: x[..., 0], one)) == ("x",)
+    assert input_names(Function(lambda x: x[..., 0], two)) == ("x0", "x1")
+    assert input_names(JointFunction(lambda x, y: x[..., 0] * y[..., 0], one, one)) == ("X", "Y")
+    assert input_names(JointFunction(lambda x, y: x[..., 0, 0] * y[..., 0], tokens, one)) == ("X0,0", "X1,0", "Y")
 
 
 def test_a_truncated_linear_function_is_followed_a_third_beyond_its_kinks():

@@ -24,6 +24,7 @@ def test_inputs_have_their_directions_and_names():
     assert (left.get_xlabel(), left.get_ylabel()) == ("a", "b")
     assert list(image.get_extent()) == [-1, 1, 0, 2]
     values = image.get_array()
+    assert values.shape == (129, 129)
     assert values[-1, 0] == pytest.approx(np.sin(-1) + 20)  # rows are b
     assert values[0, -1] == pytest.approx(np.sin(1))
 

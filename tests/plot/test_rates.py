@@ -1,6 +1,9 @@
+from io import BytesIO
+
 import numpy as np
 import pytest
 
+import attnforge as af
 from attnforge.plot.rates import (
     SERIES,
     Curve,
@@ -41,6 +44,30 @@ def test_bands_and_linear_axes() -> None:
     draw_rates(axes, [band], x_label="$x$", y_label="y", title="t", logarithmic=(False, True))
     assert (axes.get_xscale(), axes.get_yscale(), len(axes.collections)) == ("linear", "log", 1)
     assert not axes.xaxis.label.get_parse_math()
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    names = ["$\\frac{$", "_a", "_child0", "plain", "\x1b[31m"]
+    figure = rate_curves([Curve(name, [1, 2], [1, 2]) for name in names], x_label="x", y_label="y")
+    texts = figure.legends[0].get_texts()
+    assert [text.get_text() for text in texts] == ["$\\frac{$", "_a", "_child0", "plain", "\\x1b[31m"]
+    assert not any(text.get_parse_math() for text in texts)
+    figure.savefig(BytesIO(), dpi=40)
+
+
+def test_nameless_curves_stay_out_of_the_legend() -> None:
+    curves = [Curve("", [1, 2], [1, 2]), Curve("_", [1, 2], [1, 2])]
+    assert not rate_curves(curves, x_label="x", y_label="y").legends
+    (legend,) = rate_curves([*curves, Curve("c", [1, 2], [1, 2])], x_label="x", y_label="y").legends
+    assert [text.get_text() for text in legend.get_texts()] == ["c"]
+
+
+def test_no_curves_are_refused() -> None:
+    with pytest.raises(af.TargetError, match=r"at least one curve. Got none. Pass \[Curve"):
+        rate_curves([], x_label="x", y_label="y", slopes=[-1])
+    axes = page_wide(2.0).subplots()
+    draw_rates(axes, [], x_label="x", y_label="y", slopes=[-1])  # a panel of several may be empty
+    assert not axes.lines
 
 
 def test_ticks_are_where_they_are_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import attnforge as af
 from attnforge.plot import trajectory
@@ -19,6 +20,11 @@ def test_coordinates_against_the_step():
     assert axes.get_lines()[0].get_xdata()[0] == 1
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "$b$"]
     assert not axes.get_legend().get_texts()[1].get_parse_math()
+
+
+def test_names_that_begin_with_a_line_are_listed():
+    texts = trajectory(PATH, names=["_a", "b"]).axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in texts] == ["_a", "b"]
 
 
 def test_only_the_first_coordinates_of_many():
@@ -47,23 +53,48 @@ def test_several_trajectories_and_a_reference_each():
     assert np.allclose(median, 2 * np.hypot(0.5**STEPS, 0.8**STEPS))
 
 
-def test_a_path_over_the_contours(tmp_path):
+def test_a_path_over_the_contours():
     figure = trajectory(PATH, [0.0, 0.0], ["$u", "v"], loss=lambda w: (w**2).sum(axis=1))
     assert figure.get_figwidth() == WIDTH
     path = figure.axes[-1]
     assert (path.get_xlabel(), path.get_ylabel()) == ("$u", "v")
     assert np.array_equal(path.get_lines()[0].get_xydata(), PATH)
-    figure.savefig(tmp_path / "figure.png", dpi=40)
+    figure.draw_without_rendering()
 
 
-def test_a_network_that_runs_gradient_descent(tmp_path):
+def test_a_network_that_runs_gradient_descent():
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(40, 2)), np.array([0.7, -0.4])
     net = af.in_context.LeastSquares(steps=12, learning_rate=0.5).build(features=2, examples=40)
     figure = trajectory(net.trajectory(x, x @ w), w)
     distance = figure.axes[1].get_lines()[0].get_ydata()
     assert distance[-1] < 0.1 * distance[0]
-    figure.savefig(tmp_path / "figure.png", dpi=40)
+    figure.draw_without_rendering()
+
+
+def test_weights_of_several_classes():
+    """(steps, d, K) is one trajectory of d K coordinates if said so, and d trajectories else."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 2))
+    net = af.in_context.SoftmaxRegression(classes=3, steps=4, learning_rate=0.5).build(features=2, examples=12)
+    found = net.trajectory(x, np.arange(12) % 3)
+    assert found.shape == (4, 2, 3)
+    coordinates, distance = trajectory(found, found[-1], weights=2).axes
+    assert coordinates.get_title() == ""
+    assert [line.get_label() for line in coordinates.get_lines()[::2]] == [
+        f"w{i},{j}" for i in (0, 1) for j in range(3)
+    ]
+    assert np.array_equal(coordinates.get_lines()[2].get_ydata(), found[:, 0, 1])
+    wanted = np.sqrt(np.square(found - found[-1]).sum(axis=(1, 2)))
+    assert np.allclose(distance.get_lines()[0].get_ydata(), wanted, atol=1e-12)
+    batch = np.stack([found, 2 * found])
+    assert trajectory(batch, batch[:, -1], weights=2).axes[0].get_title() == "the first of 2 trajectories"
+
+
+def test_tensors_that_require_gradients():
+    path = torch.tensor(PATH, requires_grad=True)
+    figure = trajectory(path, path[-1], loss=lambda w: torch.tensor(w, requires_grad=True).square().sum(dim=1))
+    assert np.array_equal(figure.axes[0].get_lines()[0].get_ydata(), PATH[:, 0])
 
 
 @pytest.mark.parametrize(
@@ -73,6 +104,9 @@ def test_a_network_that_runs_gradient_descent(tmp_path):
         (lambda: trajectory(np.ones((0, 2))), "Iterates have shape"),
         (lambda: trajectory([[np.inf, 0.0]]), "must be finite"),
         (lambda: trajectory(PATH, np.zeros(3)), "The reference of iterates"),
+        (lambda: trajectory(PATH[None, None], np.zeros((7, 2))), "The reference of iterates"),
+        (lambda: trajectory(PATH, weights=2), r"\(..., steps, d, K\)"),
+        (lambda: trajectory(PATH, weights=0), "`weights` is the number of axes"),
         (lambda: trajectory(PATH, names=["a"]), "a name for each of the 2"),
         (lambda: trajectory(np.ones((4, 3)), loss=lambda w: w[:, 0]), "two coordinates"),
     ],

@@ -43,6 +43,22 @@ def test_terms_of_a_sum_read_their_own_inputs():
     assert len([edge for edge in found.edges if edge[1] == found.stages[-1].nodes[0]]) == 3
 
 
+def test_terms_of_many_inputs_are_told_by_name_or_counted():
+    names = [f"x{i}" for i in range(1, 7)]
+    net = af.compile("abs(x2) + sin(x1 + x2 + x3 + x4 + x5 + x6)", dict.fromkeys(names, (-1, 1)), tol=0.3)
+    found = wiring(net)
+    assert {found.nodes[i].lines[0] for i in found.stages[2].nodes} == {"term in x2", "term in 6 inputs"}
+
+
+def test_a_network_without_a_target():
+    net = af.constructions.gate([1.0, 2.0], 0.0, -1, 1)
+    assert named(wiring(net.network)) == [["x0", "x1"], ["gate"], ["output"]]
+    assert edges(wiring(net.network)) == edges(wiring(net))
+    algorithm = af.in_context.LeastSquares(steps=2, learning_rate=0.5).build(features=1, examples=4)
+    found = wiring(algorithm)
+    assert [stage.name for stage in found.stages[1:-1]] == [f"{len(algorithm.block[0].heads)} heads + residual"] * 2
+
+
 def test_units_of_a_network_and_folded_layers():
     found = wiring(relu(2, 4, 64, 1))
     assert named(found) == [["x0", "x1"], ["gate"] * 4, ["64 heads: gate"], ["output"]]

@@ -41,7 +41,8 @@ def pictures(compiled: Compiled) -> Iterator[Markup]:
 def _chosen(compiled: Compiled) -> list[Picture]:
     form = form_of(compiled.target, compiled.network) is not None
     whole = Picture(plot.overview, "Target, output, error against bound, and attention" if form else PANELS)
-    parts = [] if form else [Picture(plot.error_map, ERROR), Picture(plot.attention_map, ATTENTION)]
+    seen = ERROR if compiled.certificate.bound is None else BOUNDED
+    parts = [] if form else [Picture(plot.error_map, seen), Picture(plot.attention_map, ATTENTION)]
     return [whole, *parts, *_placed(compiled), Picture(plot.graph, GRAPH)]
 
 
@@ -62,7 +63,8 @@ def _embedded(figure: Any, caption: str, compiled: Compiled) -> Markup:
 
 
 PANELS = "Target, output and error. Between the points drawn errors may be larger than those seen."
-ERROR = "The error over the domain, on a logarithmic scale, with the worst point seen and the bound."
+ERROR = "The error, on a logarithmic scale, with the worst point seen, which is no bound."
+BOUNDED = "The error over the domain, on a logarithmic scale, with the worst point seen and the bound."
 ATTENTION = "How much attention every key gets, input by input; dots mark the key that gets most."
 CELLS = "The cells into which the head divides the domain, and their values."
 ANCHORS = "Where the anchors are and which values they hold; ghosts lie beyond the domain, for the sake of its edge."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attnforge.compiler.diagnosing import diagnose
 from attnforge.compiler.measuring import measure
+from attnforge.compiler.page.checking import checking, is_stored
 from attnforge.compiler.page.cost import costs
 from attnforge.compiler.page.figures import pictures
 from attnforge.compiler.page.look import RULES
@@ -29,7 +30,8 @@ MEANINGS = {
     "sampled": "There is no bound. Errors were only measured at single points; between them they may be larger.",
 }
 
-STORED = "This is the certificate as stored; `attnforge certify` proves it again."
+AGAIN = "This is the certificate as stored; `attnforge certify` proves it again."
+STORED = "This is the certificate as stored. The function is not in the file: to prove it again, hand that in."
 REFUTED = "The error found exceeds the bound: the certificate is wrong."
 
 
@@ -75,7 +77,7 @@ def _sections(compiled: Compiled, file: str, timing: bool, points: int, seed: in
         *_diagnosis(compiled, seed),
         _section("What it costs", _table(costs(compiled, timing=timing))),
         _section("How to load it", *_loading(compiled, file)),
-        _section("How to check it", *_checking(compiled, file)),
+        _section("How to check it", *checking(compiled, file)),
         _section("Its layers", element("pre", str(compiled.network))),
     ]
 
@@ -105,7 +107,7 @@ def _certificate(compiled: Compiled) -> list[Markup]:
         statement = element("strong", f"{distance} ≤ {certificate.bound:.4g} on the whole domain, in {compiled.dtype}.")
     parts: list[Markup] = [element("p", status, " ", statement), element("p", MEANINGS[certificate.status])]
     if certificate.bound is not None:
-        parts.append(element("p", STORED, class_="note"))
+        parts.append(element("p", AGAIN if is_stored(compiled.target) else STORED, class_="note"))
     if certificate.parts and certificate.bound:
         parts.append(_parts(certificate))
     if certificate.assumptions:
@@ -186,17 +188,3 @@ def _call(compiled: Compiled) -> str:
     names = compiled.target.names
     named = f", or net({', '.join(f'{name}=...' for name in names)})" if names and len(names) <= 6 else ""
     return f"net(x)  # x of shape (..., {network.features}){named}"
-
-
-def _checking(compiled: Compiled, file: str) -> list[Markup]:
-    name = shlex.quote(file)
-    if compiled.certificate.bound is None:
-        said = "Without a bound there is nothing to prove again; the error can be measured."
-        return [element("p", said), element("pre", element("code", f"attnforge measure {name} --attack"))]
-    lines = [
-        f"attnforge certify {name}          # prove the bound again",
-        f"attnforge certify {name} --check  # by the independent checker",
-        f"attnforge measure {name} --attack # try to refute it",
-    ]
-    said = "The file is not trusted when it is loaded: its digest, shapes and numbers are checked first."
-    return [element("pre", element("code", "\n".join(lines))), element("p", said)]
