@@ -136,6 +136,13 @@ def test_no_false_alarm(anchors: int, sharp: str, lower: float, length: float, w
     assert found.healthy, str(found)
 
 
+@pytest.mark.parametrize("lower", [3.0, 2.9, 2.799, 2.7])
+def test_a_domain_that_reaches_no_anchor_or_hardly_one_tells_nothing_about_sharpness(lower: float) -> None:
+    """y = x/4 + 0.3 lies in [-2.2, 2.8]; all weight on the first of two anchors would be better there, and no cure."""
+    net = C.truncated_linear([0.25], 0.3, lower, lower + 1, anchors=2)
+    assert af.diagnose(net, points=256).healthy
+
+
 def soft(c: float, **options: object) -> af.Compiled:
     return C.truncated_linear([1.0], 0, -1, 1, anchors=21, sharpness=c / 0.1**2, **options)
 

@@ -5,7 +5,8 @@ minimum at c = 2.7), a row that is too soft improves as $\lambda$ grows until it
 factor 4 is a warning, by 10 a fault: *uniform attention*, sharpness too low. The factor 4 leaves alone what differs in
 kind only: the row with the smallest mean square error, c = 1.4, has a sup error 3.2 times that at c = 2.7. On coarse
 grids no sharpness is good, and errors cannot fall that far; where the weight is spread over half of the keys
-($e^H \ge N/2$), a factor 2 is a warning.
+($e^H \ge N/2$), a factor 2 is a warning. Where the target hardly changes on the domain, sharper attention may win by
+giving one key all: a constant. What gains no more than a constant would says nothing about selection: it is left alone.
 
 The reverse, an error that falls when scores are softened, is the staircase of a hard row, 8 times the tuned error. It
 is what the papers build, so it is a note, unless the head claims to be softer than it is
@@ -35,6 +36,7 @@ FAR = 4  # turns at once where the error hardly moves: nearly uniform attention,
 FLAT, IDLE = 0.05, 6  # less change than this is no movement; so often, and the search ends
 MOST_TURNS = 20
 PATIENCE = 2  # turns with a larger error
+CONSTANT = 0.8  # of the error of the best constant, half the target's range: to be better is to select
 NEGLIGIBLE = 1e-11  # of the target's range: rounding
 MOST_SITES = 8
 
@@ -54,6 +56,7 @@ def sharpness_findings(
     wanted = subject.wanted(points)
     now = _error(subject, subject.errors(points, wanted))
     size = float(np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(initial=0.0))
+    plain = CONSTANT * _half_range(wanted)
     floor = size * max(NEGLIGIBLE, machine(subject.dtype).roundoff)  # the dtype cannot do better
     if not (now > WARNING * floor and math.isfinite(now)):
         return []
@@ -69,19 +72,18 @@ def sharpness_findings(
         where = Place(layer if isinstance(subject.network.layers[site], Attention) else None)
         c = sharpness(layer) if where.layer is not None else None
         share = spread(layer) if where.layer is not None else _share(subject, points, site)
-        found = _too_soft(where, error, now, c, DIFFUSE_WARNING if share >= HALF else WARNING) or _too_sharp(
-            where, error, now, c, claimed(layer)
-        )
+        least = DIFFUSE_WARNING if share >= HALF else WARNING
+        found = _too_soft(where, error, now, c, least, plain) or _too_sharp(where, error, now, c, claimed(layer))
         findings += [found] if found else []
     return findings
 
 
 def _too_soft(
-    where: Place, error: Callable[[float], float], now: float, c: float | None, least: float
+    where: Place, error: Callable[[float], float], now: float, c: float | None, least: float, plain: float
 ) -> Finding | None:
     factor, best = _best(error, TURN, now)
     gain = now / best
-    if gain < least:
+    if gain < least or best >= plain:
         return None
     severity: Severity = "fault" if gain >= FAULT else "warning"
     evidence = {"error now": now, f"error with scores times {factor:g}": best, "falls by": gain}
@@ -137,6 +139,13 @@ def _share(subject: Subject, points: Array, site: int) -> float:
     weights /= weights.sum(axis=-1, keepdims=True)
     entropy = -(weights * np.log(np.maximum(weights, np.finfo(np.float64).tiny))).sum(axis=-1)
     return float(np.exp(np.median(entropy)) / scores.shape[-1])
+
+
+def _half_range(wanted: Array) -> float:
+    """Half the range of the output that has the largest: the largest error of the best constants."""
+    flat = np.where(np.isfinite(wanted), wanted, np.nan).reshape(len(wanted), -1)
+    spans = np.nanmax(flat, axis=0, initial=-np.inf) - np.nanmin(flat, axis=0, initial=np.inf)
+    return float(np.max(spans, initial=0.0)) / 2
 
 
 def _error(subject: Subject, errors: Array) -> float:
