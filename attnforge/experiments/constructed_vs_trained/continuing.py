@@ -1,4 +1,4 @@
-"""Training that starts from the construction: where it goes, and what can be proved of where it is."""
+"""Training that starts from the construction: where it goes, and what bound holds where it is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STARTS = ("hard", "tuned", "mean")
 PARTS = {"all": "all weights", "values": "values only"}
 SHOWN = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)  # epochs in the table, where they exist
-PROVED = (0, 1, 5, 20, 50)  # of these, the ones whose bound is proved
+BOUNDED = (0, 1, 5, 20, 50)  # of these, the ones whose bound is looked for
 
 
 def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells: int) -> list[Row]:
@@ -41,7 +41,7 @@ def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells
             out = module(given).numpy()
             weights = module.attention(given[:100])[0][0]
         now = torch.nn.utils.parameters_to_vector(module.parameters()).detach()
-        proved = epoch in PROVED or epoch == epochs
+        bounded = epoch in BOUNDED or epoch == epochs
         rows.append(
             {
                 **errors(out, y),
@@ -49,7 +49,7 @@ def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells
                 "moved": float((now - first).abs().max()),
                 "distance": float((now - first).norm() / first.norm()),
                 "undecided": float(1 - weights.square().sum(dim=-1).mean()),
-                **(bounds_again(trained_network(module, network), target, cells) if proved else {}),
+                **(bounds_again(trained_network(module, network), target, cells) if bounded else {}),
             }
         )
 

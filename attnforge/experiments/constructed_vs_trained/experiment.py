@@ -11,7 +11,7 @@ from attnforge.experiments.constructed_vs_trained.building import CONSTRUCTED
 from attnforge.experiments.constructed_vs_trained.continuing import PARTS, STARTS, continued
 from attnforge.experiments.constructed_vs_trained.figures import continued_figure, heads_figure, time_figure
 from attnforge.experiments.constructed_vs_trained.findings import (
-    certified_again,
+    bounded_again,
     falls_with_heads,
     lower,
     printed,
@@ -94,7 +94,7 @@ class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):
             printed(table),
             stays(table),
             *(went(table, start) for start in STARTS),
-            certified_again(table),
+            bounded_again(table),
         ]
 
     def notes(self, table: Table, settings: ConstructedVsTrainedSettings) -> Sequence[str]:

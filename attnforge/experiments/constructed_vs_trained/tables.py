@@ -15,8 +15,9 @@ WHY = (
     "step, and a change of one alone shifts where the head sees y, the more the further the key is from the middle; "
     "Adam changes each by itself. For the same reason large steps shake the weights. The table does not separate "
     "these causes. The theorem's proof charges every change at its worst and refuses once all weights have moved; the "
-    "bound is then proved along the form (`attnforge.experiments.constructed_vs_trained.form_bound`), for all inputs "
-    "of the domain as before. The best of several trainings is chosen on the data that its error is reported on."
+    "bound is then enclosed along the form (`attnforge.experiments.constructed_vs_trained.form_bound`), for all inputs "
+    "of the domain as before, but in float64 with a margin for rounding instead of outward rounding. The "
+    "best of several trainings is chosen on the data that its error is reported on."
 )
 
 

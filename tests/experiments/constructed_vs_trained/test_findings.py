@@ -19,7 +19,7 @@ def test_findings_confirm_and_refute() -> None:
     compared = [claim for claim in worse if "at least 100 times" in claim]
     assert len(compared) == len(CONSTRUCTED) + 5
     lowered = [claim for claim in worse if "lowers its mean square error" in claim]
-    for claim in [*compared, *lowered, "what training makes of the construction can be certified again"]:
+    for claim in [*compared, *lowered, "what training makes of the construction can be bounded again"]:
         assert worse[claim] == "refuted"
 
 
