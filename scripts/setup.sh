@@ -8,6 +8,9 @@
 # Installed first and alone: an open range with torch absent lets pip take the newest CUDA build, several GB.
 attnforge_torch="torch==2.13.0"
 
+# Some virtual machines announce AMX tiles and kill who uses them; oneDNN's bfloat16 products would. AVX-512 does as well.
+export ONEDNN_MAX_CPU_ISA=${ONEDNN_MAX_CPU_ISA:-AVX512_CORE_BF16}
+
 attnforge_setup() {
     local checkout=$1 level=$2 venv=$1/.venv
     local stamp=$venv/.attnforge-sync unfinished=$venv/.attnforge-unfinished log=$venv/setup.log
