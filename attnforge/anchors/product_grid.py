@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.cells import midpoints, product
+from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
+
+APART = 8.0  # gaps between neighbouring numbers that a cell must span: then its centre is well inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,13 @@ class ProductGrid:
     upper: Array
     counts: tuple[int, ...]
     ghosts: int
+
+    def __post_init__(self) -> None:
+        """Refuse cells whose edges and centres float64 does not hold apart, as on [1e8, 1e8 + 1e-8]."""
+        least = APART * np.spacing(np.maximum(np.abs(self.lower), np.abs(self.upper)))
+        if np.any((self.steps < least) & (self.lower < self.upper)):
+            got = f"cells of {self.steps.min():.2g} where numbers are {np.max(least) / APART:.2g} apart"
+            raise RefusalError("Cells must be wider than the gaps between float64 numbers", got, "Use fewer cells")
 
     @classmethod
     def behind(cls, positions: Array, lower: Array, upper: Array) -> ProductGrid | None:

@@ -5,12 +5,13 @@ place, as in :mod:`.row_of_anchors` but along D axes: each key feature is split 
 multiple of $|\kappa|^2$ and a remainder. What the linear part sees instead of x is a backward error, worth L times it;
 remainders and arithmetic disturb all scores by at most d, so that every weight changes by a factor in
 $[e^{-2d}, e^{2d}]$ and the expected distance of :mod:`attnforge.lemmas.cells` by at most $e^{2d}$. Values are compared
-with the target's own at the claimed centres.
+with the target's own at the claimed centres, a formula's enclosed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
 from attnforge.certification.product_grid import ProductGrid, recognised, stray
 from attnforge.certification.row_of_anchors import Keys, merge_constants, softmax_roundings
+from attnforge.certification.target_range import values_at
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.cells import expected_distance
@@ -50,7 +52,7 @@ def bound_cells(network: Network, target: Target, domain: Box, machine: Machine)
     values, largest = _values(head, grid, target, n)
     others = product_up(max(read.others for read in reads), 2 * largest)
     excess = ratio_excess(max(read.scores for read in reads))
-    moved = max(float((read.position * grid.steps).max()) for read in reads)
+    moved = max(float((read.position * grid.steps + grid.slip).max()) for read in reads)
     count, half = len(grid.places) * n, machine.roundoff > machine.accumulation
     relative = add_up(gamma(count + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
     rounding = add_up(
@@ -206,5 +208,5 @@ def _elsewhere(i: int, n: int, cells: int, memory: Array, query: Tokens, disturb
 def _values(head: Head, grid: ProductGrid, target: Target, n: int) -> tuple[float, float]:
     """How far stored values are from the target's at the centres (reflected at ghosts), and the largest of them."""
     stored = head.memory_values if head.memory_values is not None else np.empty((0, 0))
-    off, largest = stray(stored, grid, target, n)[0], float(np.abs(stored).max())
-    return float(off.max()) + 2.0**-50 * largest, largest
+    off = stray(stored, grid, partial(values_at, target), n)[0]
+    return float(off.max()), float(np.abs(stored).max())

@@ -18,7 +18,9 @@ with their twins in the query's own block. A backward error of $\eta$ moves f by
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,7 @@ from attnforge.certification.max_affine import is_looked_at as cells_are_looked_
 from attnforge.certification.max_affine import look_at_cells, smaller
 from attnforge.certification.product_grid import ProductGrid, recognised, stray
 from attnforge.certification.row_of_anchors import Keys, merge_constants, softmax_roundings
+from attnforge.certification.target_range import values_at
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.cells import expected_distance
@@ -80,7 +83,7 @@ def bound_cross(network: Network, target: Target, domain: Box, machine: Machine)
         raise CertificateError("Cells are certified on the domain they divide", "another domain", "Build a new network")
     head = _head(network, joint)
     rows = _rows(network, head, joint, machine)
-    known = None if joint.lipschitz() is None else _by_theorem(head, rows, joint, machine)
+    known = None if joint.lipschitz() is None else _by_theorem(head, rows, joint, partial(values_at, target), machine)
     if isinstance(target, Formula) and is_looked_at(network, target):
         known = smaller(_looked_at(network, target, domain, rows, known, machine), known)
     if known is None:
@@ -122,7 +125,9 @@ def _rows(network: Network, head: Head, joint: JointFunction, machine: Machine) 
     return Rows(asking, keys, values)
 
 
-def _by_theorem(head: Head, rows: Rows, target: JointFunction, machine: Machine) -> dict[str, float]:
+def _by_theorem(
+    head: Head, rows: Rows, target: JointFunction, at: Callable[[Array], Balls], machine: Machine
+) -> dict[str, float]:
     n, known = (target.tokens_shape or (1,))[0], target.lipschitz()
     claimed = head.claims.positions if head.claims is not None else np.empty((0, 0))
     grid = recognised(claimed, n, target.domain.lower, target.domain.upper)
@@ -132,7 +137,7 @@ def _by_theorem(head: Head, rows: Rows, target: JointFunction, machine: Machine)
     c = _sharpness(head, machine)
     joined = [_joined(rows.asking.rows(slice(i, i + 1)), rows.keys, machine) for i in range(n)]
     reads = [_read(i, grid, c, joint, machine) for i, joint in enumerate(joined)]
-    off, largest = _values(rows.values, grid, target, n)
+    off, largest = _values(rows.values, grid, at, n)
     constant = math.inf if known is None else known.in_sup_norm(len(grid.steps))
     return _parts(reads, c, grid, constant, off, largest, machine)
 
@@ -178,7 +183,7 @@ def _parts(
     """The bound from what was read: the lemma, the disturbed weights, backward errors, values and sums."""
     near, far = expected_distance(c, [float(step) for step in grid.steps], grid.ghosts > 0)
     excess = ratio_excess(max(read.scores for read in reads))
-    moved = max(float((read.position * grid.steps).max()) for read in reads)
+    moved = max(float((read.position * grid.steps + grid.slip).max()) for read in reads)
     moved = product_up(moved, 1 + (3.0 ** len(grid.steps) if grid.ghosts else 1.0))
     count, half = len(grid.places) * len(reads), machine.roundoff > machine.accumulation
     relative = add_up(gamma(count + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
@@ -316,11 +321,10 @@ def _elsewhere(own: slice, joint: Joint, disturbance: float) -> float:
     return total
 
 
-def _values(values: Tokens, grid: ProductGrid, target: JointFunction, n: int) -> tuple[float, float]:
+def _values(values: Tokens, grid: ProductGrid, at: Callable[[Array], Balls], n: int) -> tuple[float, float]:
     """How far the values are from the target's at the centres (reflected at ghosts), and the largest of them."""
     if np.any(values.slope.magnitude()):
         raise CertificateError("The values are constants", "values that depend on X", "Rebuild the network")
-    off, blocks = stray(values.constant.mid, grid, target, n)
-    largest = float(np.maximum(values.magnitude(), np.abs(blocks)).max())
-    worst = float((off + values.constant.rad + values.error).max())
-    return worst + 2.0 ** (len(grid.steps) - 50) * largest, largest  # reflecting rounds once an axis
+    off, sizes = stray(values.constant.mid, grid, at, n)
+    largest = float(np.maximum(values.magnitude(), sizes).max())
+    return float(((off + values.constant.rad + values.error) * (1 + 2.0**-50)).max()), largest

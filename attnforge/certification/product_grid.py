@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.target_range import values_at
+from attnforge.balls import Balls
+from attnforge.balls.arrays import UNIT
 from attnforge.errors import CertificateError
-from attnforge.targets import Target
 
 Array = npt.NDArray[np.float64]
 
@@ -57,11 +58,19 @@ class ProductGrid:
         """Where the places stand, (N, D)."""
         return _points([self._along(axis, self.ghosts) for axis in range(len(self.counts))])
 
-    def values(self, at: Callable[[Array], Array]) -> Array:
+    @property
+    def slip(self) -> Array:
+        """How far centres and edges may stand from origin + step * place (D,): the roundings of step, origin, centre.
+
+        A step is rounded twice, relative to the side; origin and centre are sums of two numbers, one of them a product.
+        """
+        return np.asarray(8 * UNIT * (np.abs(self.lower) + np.abs(self.upper)))
+
+    def values(self, at: Callable[[Array], Balls]) -> Balls:
         """What the centres should hold (N, K): f there, at ghosts reflected oddly at the edge, axis by axis.
 
         >>> grid = ProductGrid(np.zeros(1), np.ones(1), (2,), 1)
-        >>> grid.values(lambda points: points**2).ravel().tolist()  # 0 - 1/16, 1/16, 9/16, 2 - 9/16
+        >>> grid.values(lambda points: Balls.exact(points**2)).mid.ravel().tolist()  # 0 - 1/16, 1/16, 9/16, 2 - 9/16
         [-0.0625, 0.0625, 0.5625, 1.4375]
         """
         inner = [self._along(axis, 0) for axis in range(len(self.counts))]
@@ -70,19 +79,22 @@ class ProductGrid:
         ends = zip(self.lower, inner, self.upper, strict=True)
         axes = [np.concatenate([[low], middles, [high]]) for low, middles, high in ends]
         found = at(_points(axes))
-        table = found.reshape(*map(len, axes), -1)
+        table = _each(found, lambda part: part.reshape(*map(len, axes), -1))
         for axis in range(len(axes)):
-            table = np.moveaxis(self._mirrored(np.moveaxis(table, axis, 0)), 0, axis)
-        return np.asarray(table.reshape(-1, found.shape[-1]))
+            first = partial(np.moveaxis, source=axis, destination=0)
+            back = partial(np.moveaxis, source=0, destination=axis)
+            table = _each(self._mirrored(_each(table, first)), back)
+        return _each(table, lambda part: part.reshape(-1, found.shape[-1]))
 
     def _along(self, axis: int, ghosts: int) -> Array:
         numbers = np.arange(-ghosts, self.counts[axis] + ghosts, dtype=np.float64)
         return np.asarray(self.lower[axis] + self.steps[axis] * (numbers + 0.5))
 
-    def _mirrored(self, table: Array) -> Array:
+    def _mirrored(self, table: Balls) -> Balls:
         """From an edge, the cells and an edge along the first axis: ghosts, the cells and ghosts."""
         low, cells, high, g = table[:1], table[1:-1], table[-1:], self.ghosts
-        return np.concatenate([2 * low - cells[:g][::-1], cells, 2 * high - cells[-g:][::-1]])
+        parts = [low + low - cells[:g][::-1], cells, high + high - cells[-g:][::-1]]
+        return Balls(np.concatenate([part.mid for part in parts]), np.concatenate([part.rad for part in parts]))
 
 
 def recognised(positions: Array, blocks: int, lower: Array, upper: Array) -> ProductGrid:
@@ -101,11 +113,17 @@ def recognised(positions: Array, blocks: int, lower: Array, upper: Array) -> Pro
     raise CertificateError("The keys' centres are a product grid of the domain's cells", "other positions")
 
 
-def stray(stored: Array, grid: ProductGrid, target: Target, tokens: int) -> tuple[Array, Array]:
-    """How far values (n N, k), one block a token, are from what the grid should hold; and that."""
-    wanted = grid.values(lambda points: values_at(target, points))
-    blocks = np.moveaxis(wanted.reshape(len(wanted), tokens, -1), 1, 0).reshape(stored.shape)
-    return np.abs(stored - blocks), blocks
+def stray(stored: Array, grid: ProductGrid, at: Callable[[Array], Balls], tokens: int) -> tuple[Array, Array]:
+    """How far values (n N, k), one block a token, may be from what the grid should hold, and how large that may be."""
+    wanted = grid.values(at)
+    count = len(wanted.mid)
+    blocks = _each(wanted, lambda part: np.moveaxis(part.reshape(count, tokens, -1), 1, 0).reshape(stored.shape))
+    return (Balls.exact(stored) - blocks).magnitude(), blocks.magnitude()
+
+
+def _each(balls: Balls, shaped: Callable[[Array], Array]) -> Balls:
+    """Midpoints and radii put into another shape."""
+    return Balls(shaped(balls.mid), shaped(balls.rad))
 
 
 def _points(axes: list[Array]) -> Array:

@@ -17,17 +17,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
-from attnforge.balls import Balls, Machine, add_up, precision, product_up, upper
+from attnforge.balls import Balls, Machine, add_up, product_up
 from attnforge.certification.bumps import Bumps, Coordinates, read_bumps, read_coordinates
 from attnforge.certification.scores import Retrieval, read_literal, read_memory, read_softmax
+from attnforge.certification.target_range import values_at
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.bumps import furthest, product_grid
 from attnforge.lemmas.softmax import ratio_excess
 from attnforge.network import Layer, Linear, Network
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression import enclose
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -176,22 +175,8 @@ def _worst(bumps: Bumps, inputs: int) -> Array:
 
 def _values(values: Array, target: Target, centres: Array, n: int) -> float:
     """How far the values (N, n k) may be from the target's own at the centres."""
-    wanted = _target_values(target, centres)
+    wanted = values_at(target, centres)
     if wanted.shape != values.shape:
         got = f"{values.shape[1] // n} outputs a token"
         raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
     return float((Balls.exact(values) - wanted).magnitude().max())
-
-
-def _target_values(target: Target, centres: Array) -> Balls:
-    """Values (N, n k): of a formula enclosed, of a callable as it returns them."""
-    if isinstance(target, Formula):
-        with precision():
-            found = [
-                enclose(target.tree, dict(zip(target.names, map(arb, row), strict=True))) for row in centres.tolist()
-            ]
-            mids = [float(value.mid()) for value in found]
-            radii = [upper(abs(value - arb(mid))) for value, mid in zip(found, mids, strict=True)]
-        return Balls(np.array(mids)[:, None], np.array(radii)[:, None])
-    values = target.values(centres.reshape(-1, *target.domain.shape))
-    return Balls.exact(np.asarray(values, dtype=np.float64).reshape(len(centres), -1))

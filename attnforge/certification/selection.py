@@ -26,7 +26,7 @@ import numpy.typing as npt
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
 from attnforge.certification.cells import one_head
 from attnforge.certification.row_of_anchors import softmax_roundings
-from attnforge.certification.target_range import Range, range_of, values_at
+from attnforge.certification.target_range import Range, range_of, seen_at
 from attnforge.certification.tokens import Tokens, mixed_linear, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Head, Network
@@ -192,7 +192,7 @@ def _probe(scores: Scores, target: Target, lower: Array, upper: Array, outputs: 
     logits = points @ scores.slope.T + scores.constant
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     out = weights @ scores.values / weights.sum(axis=1, keepdims=True)
-    return float(np.abs(out - values_at(target, points)[:, outputs]).max())
+    return float(np.abs(out - seen_at(target, points)[:, outputs]).max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +253,7 @@ def _seen(level: _Level, weights: _Weights, scores: Scores, target: Target, outp
     relative = np.exp(weights.middle)
     weighted = np.add.reduceat(relative[:, None] * scores.values[level.key], level.starts)
     out = weighted / np.add.reduceat(relative, level.starts)[:, None]
-    return float(np.abs(out - values_at(target, level.middle)[:, outputs]).max())
+    return float(np.abs(out - seen_at(target, level.middle)[:, outputs]).max())
 
 
 def _error(level: _Level, weights: _Weights, scores: Scores, low: Array, high: Array, doubt: Array) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import precision
+from attnforge.balls import Balls, precision
 from attnforge.certification.enclosure.formula_jets import formula_jets
 from attnforge.errors import CertificateError
 from attnforge.targets import Formula, Target
@@ -29,6 +29,7 @@ Range = Callable[[Array, Array], tuple[Array, Array]]
 
 MOST_INPUTS = 4  # of a formula that is expanded
 THINNEST = 2.0**-500  # radii below are enlarged: their squares must not vanish
+BLURRED = 2.0**-46  # of a value: jets around a point that are wider give way to balls of more bits
 
 NORMS: dict[str, Callable[[Array], Array]] = {
     "sup": lambda r: r.max(axis=1),
@@ -44,8 +45,26 @@ def range_of(target: Target) -> Range:
     return _lipschitz(target)
 
 
-def values_at(target: Target, points: Array) -> Array:
-    """Values (B, K) at points (B, D), all outputs of all tokens in a row."""
+def values_at(target: Target, points: Array) -> Balls:
+    """Values (B, K) at points (B, D), all outputs of all tokens in a row: a formula's enclosed, a callable's as given.
+
+    Jets hold the formula's values within a few roundings of each operation, many points at once; where cancellation
+    leaves less than that, balls of as many bits as it takes are asked.
+    """
+    if not isinstance(target, Formula):
+        return Balls.exact(seen_at(target, points))
+    jets, _ = formula_jets(target.tree, target.names, points, np.zeros_like(points), 1)
+    mid, rad = jets.mid[0].copy(), jets.rad[0].copy()
+    with np.errstate(invalid="ignore"):
+        lost = np.flatnonzero(~(rad <= BLURRED * np.abs(mid)))
+    if len(lost):
+        found = target.enclosed(points[lost])
+        mid[lost], rad[lost] = found.mid, found.rad
+    return Balls(mid[:, None], rad[:, None])
+
+
+def seen_at(target: Target, points: Array) -> Array:
+    """Values (B, K) at points (B, D) in float64: to tell where to look, not for a bound."""
     found = np.asarray(target.values(points.reshape(-1, *target.domain.shape)), dtype=np.float64)
     return found.reshape(len(points), -1)
 
@@ -59,7 +78,7 @@ def _lipschitz(target: Target) -> Range:
     def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
         middle = lower / 2 + upper / 2
         radius = np.maximum(upper - middle, middle - lower) * (1 + 2.0**-50)
-        value, reach = values_at(target, middle), constant * norm(radius)[:, None]
+        value, reach = seen_at(target, middle), constant * norm(radius)[:, None]
         reach = reach + 2.0**-50 * (np.abs(value) + reach)
         return value - reach, value + reach
 

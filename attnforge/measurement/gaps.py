@@ -1,4 +1,4 @@
-"""What is searched for: run(x) - target(x), with the target in extended precision."""
+"""What is searched for: run(x) - target(x), with the target's own rounding out of the way."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ CHUNK = 20_000  # tokens evaluated at a time
 def gaps(run: Run, target: Target, points: Array) -> Array:
     """run(x) - target(x) at N points, (N, M) for M numbers a point, whatever the tokens and outputs.
 
-    The target is evaluated in extended precision where it has one, so that its own rounding does not count as error.
+    The target is evaluated in extended precision where it has one, and a formula by balls where that is not enough, so
+    that its own rounding does not count as error, nor hide one.
 
     >>> from attnforge.targets import Formula
     >>> gaps(lambda x: x[:, 0] + 0.5, Formula("x", Box(0, 1, shape=(1,))), np.array([[0.0], [0.25]]))
     array([[0.5],
            [0.5]])
     """
-    found = run(points) - target.values(points.astype(np.longdouble))
+    found = run(points) - target.accurate(points)
     return np.asarray(found.reshape(len(points), -1).astype(np.float64))
 
 

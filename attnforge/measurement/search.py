@@ -73,7 +73,7 @@ def search(
     if brief and tokens:
         effort = effort.within(max(effort.evaluations // tokens, FEWEST))
     if seconds is not None:
-        effort = affordable(effort, target.values, box, tokens, seconds)
+        effort = affordable(effort, target.accurate, box, tokens, seconds)
     return search_within(run, target, network, effort, seed=seed, progress=progress)
 
 

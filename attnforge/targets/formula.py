@@ -28,6 +28,7 @@ from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
+from attnforge.targets.expression.points import accurate_values, enclosed_values
 from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
@@ -61,6 +62,15 @@ class Formula(Target):
         """Values at (..., d) points."""
         columns = {name: points[..., i] for i, name in enumerate(self._names)}
         return np.broadcast_to(evaluate(self.tree, columns), points.shape[:-1])
+
+    def accurate(self, points: AnyArray) -> AnyArray:
+        """Values right to float64's last digit, however many digits cancel on the way (:mod:`.expression.points`)."""
+        found = accurate_values(self.tree, self._names, points.reshape(-1, len(self._names)))
+        return found.reshape(points.shape[:-1])
+
+    def enclosed(self, points: AnyArray) -> Balls:
+        """Balls (N,) around the values at (N, d) points: a proof."""
+        return enclosed_values(self.tree, self._names, points)
 
     def truncated_form(self) -> TruncatedForm:
         """Range_[a, b](w . x + t), if the expression is one."""
@@ -166,6 +176,6 @@ def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: in
 
 
 def _ball(value: arb) -> Balls:
-    """A scalar ball array around an arb."""
+    """A scalar ball array around an arb; ``==`` holds of what is certainly equal, and ``!=`` is not its opposite."""
     mid = float(value.mid())
-    return Balls(np.array(mid), np.array(upper(abs(value - arb(mid))) if value != arb(mid) else 0.0))
+    return Balls(np.array(mid), np.array(0.0 if value == arb(mid) else upper(abs(value - arb(mid)))))

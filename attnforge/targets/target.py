@@ -47,6 +47,10 @@ class Target(ABC):
     def values(self, points: AnyArray) -> AnyArray:
         """Values at the points, in their precision (float64 or longdouble)."""
 
+    def accurate(self, points: AnyArray) -> AnyArray:
+        """Values at float64 points that a run can be measured against: here in extended precision."""
+        return self.values(points.astype(np.longdouble))
+
     @abstractmethod
     def truncated_form(self) -> TruncatedForm:
         """The target as a truncated linear function; a TargetError with the reason where it is not one."""

@@ -96,8 +96,7 @@ def size_grid(name: str, target: Target, tol: float, dtype: str) -> BumpPlan:
 
     if not reaches(most):
         fits = sum(bump_bound(target, plan(most)).values())
-        needed = (most * fits / tol) ** inputs
-        got = f"about {needed:.2g} centres for tol={tol:g}"
+        got = f"about {most * fits / tol:.2g} centres an input for tol={tol:g}"
         raise RefusalError(f"A grid may have at most {LARGEST:,} centres", got, f"tol={fits:.2g} would fit")
     low, high = 0, most  # the bound falls with the grid
     while high - low > 1:

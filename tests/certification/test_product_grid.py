@@ -1,6 +1,7 @@
 """The grid behind claimed centres, and the values it should hold: by hand, and against what a builder writes."""
 
 import ast
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import attnforge as af
 from attnforge import certification
 from attnforge.anchors.cells import reflected_values
 from attnforge.anchors.product_grid import ProductGrid as Built
+from attnforge.balls import Balls
 from attnforge.certification.product_grid import ProductGrid, recognised, stray
+from attnforge.certification.target_range import values_at
 from attnforge.targets import Formula
 
 ZERO, ONE = np.zeros(2), np.array([1.0, 3.0])
@@ -30,7 +33,8 @@ def test_what_a_builder_writes_is_recognised(counts, ghosts, blocks, shift, data
     assert np.array_equal(found.origin, built.origin)
     assert np.array_equal(found.centres, built.positions)
     f = lambda x: np.column_stack([np.sin(x[:, 0] + 2 * x[:, 1]), x[:, 0] * x[:, 1]])  # noqa: E731
-    assert np.array_equal(found.values(f), reflected_values(f, built.lower, built.upper, counts, ghosts))
+    held = found.values(lambda points: Balls.exact(f(points)))
+    assert np.all(np.abs(held.mid - reflected_values(f, built.lower, built.upper, counts, ghosts)) <= held.rad)
     moved = np.tile(built.positions, (blocks, 1))
     moved[data.draw(st.integers(0, len(moved) - 1)), data.draw(st.integers(0, 1))] += 1e-6
     with pytest.raises(af.CertificateError, match="product grid of the domain's cells"):
@@ -58,9 +62,12 @@ def test_an_axis_without_length_is_refused():
 def test_stray_values_by_hand():
     """Cells of [0, 1] at 1/4 and 3/4 hold x^2 = 1/16, 9/16."""
     grid = ProductGrid(np.zeros(1), np.ones(1), (2,), 0)
-    off, wanted = stray(np.array([[0.0625], [0.5]]), grid, Formula("x^2", af.Box([0], [1]), ("x",)), 1)
-    assert off.tolist() == [[0.0], [0.0625]]
-    assert wanted.tolist() == [[0.0625], [0.5625]]
+    square = Formula("x^2", af.Box([0], [1]), ("x",))
+    off, sizes = stray(np.array([[0.0625], [0.5]]), grid, partial(values_at, square), 1)
+    np.testing.assert_allclose(off, [[0.0], [0.0625]], atol=1e-15)
+    np.testing.assert_allclose(sizes, [[0.0625], [0.5625]], rtol=1e-15)
+    assert np.all(off >= [[0.0], [0.0625]])
+    assert np.all(sizes >= [[0.0625], [0.5625]])
 
 
 def test_no_proof_shares_code_with_the_builder():

@@ -139,15 +139,26 @@ def _divide(above: Jets, below: Jets) -> Jets:
     return above * reciprocal(below)
 
 
-def _choose(test: Jets, if_positive: Jets, otherwise: Jets, *, at_zero: bool) -> Jets:
+def _choose(test: Jets, if_positive: Jets, otherwise: Jets) -> Jets:
     """One jet on the cells where ``test`` is positive, the other where it is negative, nothing known elsewhere.
 
-    ``at_zero`` says that both agree where the test is zero: then cells may touch the zero set.
+    Both agree where the test is zero, so that cells may touch the zero set.
     """
+    mid, rad = _over_cells(test)
+    return if_positive.where(np.tile(mid >= rad, 2), otherwise).only(np.tile(np.abs(mid) >= rad, 2))
+
+
+def _jump(test: Jets, left: float, at: float, right: float) -> Jets:
+    """The constant of the side on which a cell lies, or ``at`` where the test is zero on all of it; else unknown."""
+    mid, rad = _over_cells(test)
+    level = np.select([mid > rad, mid < -rad, (mid == 0) & (rad == 0)], [right, left, at], np.nan)
+    return Jets.constant(test.table, np.tile(level, 2), np.zeros(2 * len(level))).only(np.tile(~np.isnan(level), 2))
+
+
+def _over_cells(test: Jets) -> tuple[Array, Array]:
+    """The ranges over the cells, midpoints and radii."""
     cells = test.mid.shape[1] // 2
-    mid, rad = test.mid[0, cells:], test.rad[0, cells:]
-    positive, negative = (mid >= rad, mid <= -rad) if at_zero else (mid > rad, mid < -rad)
-    return if_positive.where(np.tile(positive, 2), otherwise).only(np.tile(positive | negative, 2))
+    return test.mid[0, cells:], test.rad[0, cells:]
 
 
 def _level(u: Jets, value: float) -> Jets:
@@ -155,11 +166,11 @@ def _level(u: Jets, value: float) -> Jets:
 
 
 def _larger(u: Jets, v: Jets) -> Jets:
-    return _choose(u - v, u, v, at_zero=True)
+    return _choose(u - v, u, v)
 
 
 def _smaller(u: Jets, v: Jets) -> Jets:
-    return _choose(u - v, v, u, at_zero=True)
+    return _choose(u - v, v, u)
 
 
 _RULES: dict[str, Any] = {
@@ -168,11 +179,11 @@ _RULES: dict[str, Any] = {
     "-": Jets.__neg__,
     "/": _divide,
     "exp": exp,
-    "abs": lambda u: _choose(u, u, -u, at_zero=True),
+    "abs": lambda u: _choose(u, u, -u),
     "max": lambda *each: reduce(_larger, each),
     "min": lambda *each: reduce(_smaller, each),
-    "relu": lambda u: _choose(u, u, _level(u, 0.0), at_zero=True),
+    "relu": lambda u: _choose(u, u, _level(u, 0.0)),
     "clamp": lambda u, a, b: _smaller(_larger(u, a), b),
-    "sign": lambda u: _choose(u, _level(u, 1.0), _level(u, -1.0), at_zero=False),
-    "step": lambda u: _choose(u, _level(u, 1.0), _level(u, 0.0), at_zero=False),
+    "sign": lambda u: _jump(u, -1.0, 0.0, 1.0),
+    "step": lambda u: _jump(u, 0.0, 0.5, 1.0),
 }

@@ -13,7 +13,8 @@ from attnforge.balls.real import precision as working_precision
 from attnforge.errors import TargetError
 from attnforge.targets.expression.functions import function_of
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, from_ball, is_undefined, to_ball
-from attnforge.targets.expression.tree import Constant, Node, Variable, fold
+from attnforge.targets.expression.series import NotSmoothError
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -61,6 +62,37 @@ def enclose(node: Node, values: Mapping[str, arb], *, precision: int | None = No
     """
     with working_precision(precision or ctx.prec):
         return to_ball(bounds(node, {name: from_ball(ball) for name, ball in values.items()}))
+
+
+def at_point(node: Node, point: Mapping[str, arb]) -> arb:
+    """A ball around the expression's value at one point; NaN where there is none, or it cannot be excluded.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> at_point(parse("sign(x - x) + sqrt(x)"), {"x": arb(4)})
+    2.00000000000000
+    """
+
+    def visit(each: Node, arguments: Sequence[arb]) -> arb:
+        if isinstance(each, Constant):
+            return arb(each.value)
+        return _lookup(point, each.name) if isinstance(each, Variable) else of_numbers(each, arguments)
+
+    return fold(node, visit)
+
+
+def of_numbers(node: Apply, arguments: Sequence[arb]) -> arb:
+    """A function of numbers: by its series of one term, which knows what a jump is worth at zero, or by intervals."""
+    function, before = function_of(node), ctx.cap
+    ctx.cap = 1
+    try:
+        found = function.series(*(arb_series([argument]) for argument in arguments))[0]
+    except NotSmoothError:
+        found = arb.nan()
+    finally:
+        ctx.cap = before
+    if found.is_finite() or any(argument.is_nan() for argument in arguments):
+        return found
+    return to_ball(function.interval(*map(from_ball, arguments)))
 
 
 def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:

@@ -5,7 +5,8 @@ takes its names from here, the evaluators and the derivative their rules, the sy
 
 Derivatives of functions with kinks are written with `sign` and `step`, whose intervals are [-1, 1] and [0, 1] around
 the kink, so that the enclosure of a derivative contains the Clarke derivative. Functions that jump have the derivative
-``0 / u``: zero away from the jump, undefined on every interval that contains it, as no slope bounds a jump.
+``0 / u``: zero away from the jump, undefined on every interval that contains it, as no slope bounds a jump. At the
+jump itself `sign` is 0 and `step` is 1/2, on arrays and as series of the zero function; their intervals contain that.
 """
 
 from __future__ import annotations

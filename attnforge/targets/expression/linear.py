@@ -21,8 +21,7 @@ from flint import arb
 
 from attnforge.balls.real import precision
 from attnforge.errors import TargetError
-from attnforge.targets.expression.functions import function_of
-from attnforge.targets.expression.intervals import from_ball, to_ball
+from attnforge.targets.expression.evaluate import of_numbers
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
 
@@ -162,11 +161,10 @@ def _variable(node: Variable, names: Sequence[str]) -> _Result:
 
 
 def _application(node: Apply, pieces: Sequence[_Piece], zero: tuple[arb, ...]) -> _Result:
-    function = function_of(node)
     if node.function == "clamp":
         _check_order(node, *(piece.offset for piece in pieces[1:] if piece.is_constant))
     if all(piece.is_constant for piece in pieces):
-        value = to_ball(function.interval(*(from_ball(piece.offset) for piece in pieces)))
+        value = of_numbers(node, [piece.offset for piece in pieces])
         return _Piece(zero, value) if value.is_finite() else _Refusal(f"{_quote(node)} is not a finite number")
     rule = RULES.get(node.function)
     if rule is None:

@@ -81,17 +81,19 @@ def clamp(u: arb_series, a: arb_series, b: arb_series) -> arb_series:
 
 
 def sign(u: arb_series) -> arb_series:
-    """The constant 1 or -1, where u keeps its sign."""
+    """The constant 1 or -1 where u keeps its sign, 0 where u is identically zero."""
     return arb_series([arb(_sign(u))])
 
 
 def step(u: arb_series) -> arb_series:
-    """The constant 1 or 0, where u keeps its sign."""
-    return arb_series([ONE if _sign(u) > 0 else ZERO])
+    """The constant 1 or 0 where u keeps its sign, 1/2 where u is identically zero."""
+    return arb_series([arb(0.5) * (1 + _sign(u))])
 
 
 def square_root(u: arb_series) -> arb_series:
-    """sqrt, of what is positive."""
+    """sqrt, of what is positive or identically zero."""
+    if _is_constant(u) and u[0].is_zero():
+        return u
     _positive(u)
     return u.sqrt()
 
@@ -130,12 +132,13 @@ def softplus(u: arb_series) -> arb_series:
 
 
 def _sign(u: arb_series) -> int:
+    """1, -1, or 0 for the zero function: of that, either branch of a kink is the same, but not of a jump."""
     if u[0] > 0:
         return 1
     if u[0] < 0:
         return -1
     if _is_constant(u) and u[0].is_zero():
-        return 1  # the zero function: either branch is the same function
+        return 0
     raise NotSmoothError("a kink, or its neighbourhood")
 
 

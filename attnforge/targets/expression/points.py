@@ -1,0 +1,136 @@
+r"""Values of an expression at points that can be relied on, however many digits cancel.
+
+:func:`enclosed_values` is a proof: balls at every point, with more bits until their radius is negligible. It is slow,
+some 30 microseconds a point. :func:`accurate_values` is for measuring: extended precision wherever that suffices. How
+many digits are lost on the way is seen by computing again with every intermediate result wrong on purpose, by more
+than an operation can make it and with factors drawn at random: what moves the result is not rounding alone, but the
+formula's own sensitivity to it, so that ``(1 + 1e-30*x) - 1`` is found out although every run of it returns zero.
+Where the result moves by more than a float64 could tell, the balls decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from attnforge.balls import Balls, precision, upper
+from attnforge.targets.expression.evaluate import at_point, evaluate
+from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.tree import Constant, Node, Variable, fold
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+Extended = npt.NDArray[np.longdouble]
+
+BITS = (128, 512, 2048, 8192)  # tried in turn: 8192 hold what is left where 1e300 and 1e-300 meet four times
+FEW = 8  # points that tell whether more bits help
+ENOUGH = 2.0**-60  # of a value, or of the largest one: a radius that no float64 can tell from zero
+WRONG = 2.0**-60  # what an operation may do to a result, and more: 8 roundoffs of extended precision
+WRONG_ERF = 2.0**-50  # the same for `erf`, which has float64 accuracy
+MAGNIFIED = 2.0**11  # times as much is done on purpose, so that it has digits enough not to cancel by chance
+EXACT = ("-", "abs", "min", "max", "relu", "clamp", "sign", "step")  # they choose an argument, or change a sign
+TRIALS = 3
+NOTHING = 2.0**-1074  # the smallest float64
+DOUBTFUL = 2.0**-10  # of a value: balls that are wider tell less than a run does
+TRUSTED = 2.0**-57  # of the largest value: results that move by less are those of the formula, to float64's last digit
+
+
+def enclosed_values(tree: Node, names: Sequence[str], points: Array) -> Balls:
+    """Balls (N,) around the values at points (N, d); NaN where there is no value, or it cannot be excluded.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> enclosed_values(parse("1e17*((1 + 1e-17*x) - 1)"), ("x",), np.array([[0.25]])).mid
+    array([0.25])
+    """
+    balls = _balls(tree, names, np.asarray(points, dtype=np.float64), 0.0)
+    mid = np.array([float(ball.mid()) for ball in balls])
+    rad = [
+        0.0 if ball == arb(near) else upper(abs(ball - near)) for ball, near in zip(balls, mid.tolist(), strict=True)
+    ]
+    return Balls(mid, np.array(rad))
+
+
+def accurate_values(tree: Node, names: Sequence[str], points: npt.NDArray[Any]) -> Extended:
+    """Values (N,) at points (N, d) in extended precision, right to float64's last digit of the largest of them.
+
+    Points that are float64 numbers are meant exactly. NaN where there is no value.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> float(accurate_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))[0])
+    0.25
+    """
+    columns = {name: points[:, i].astype(np.longdouble) for i, name in enumerate(names)}
+    found = np.broadcast_to(evaluate(tree, columns), len(points)).astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        moved = np.max([np.abs(run - found) for run in _disturbed(tree, columns, len(points))], axis=0) / MAGNIFIED
+        largest = np.max(np.abs(found) - moved, initial=0.0, where=np.isfinite(moved))
+        lost = np.flatnonzero(~(moved <= TRUSTED * largest))
+    if len(lost):
+        for i, ball in zip(lost, _balls(tree, names, points[lost].astype(np.float64), float(largest)), strict=True):
+            found[i] = _extended(ball, found[i], float(largest))
+    return found
+
+
+def _disturbed(tree: Node, columns: Mapping[str, Extended], count: int) -> list[Extended]:
+    """The values again, with every intermediate result changed by a little; numbers and inputs are exact."""
+    rng = np.random.default_rng(0)
+
+    def changed(values: Extended, by: float) -> Extended:
+        shares = rng.uniform(0.5, 1.0, size=np.shape(values)) * rng.choice((-1.0, 1.0), size=np.shape(values))
+        return np.asarray(values * (1 + np.longdouble(by * MAGNIFIED) * shares))
+
+    def visit(node: Node, arguments: Sequence[Extended]) -> Extended:
+        if isinstance(node, Constant):
+            return np.asarray(node.value, dtype=np.longdouble)
+        if isinstance(node, Variable):
+            return columns[node.name]
+        if node.function == "+":  # every addition of a long sum rounds
+            return reduce(lambda total, term: changed(total + term, WRONG), arguments)
+        found = np.asarray(function_of(node).array(*arguments), dtype=np.longdouble)
+        return found if node.function in EXACT else changed(found, WRONG_ERF if node.function == "erf" else WRONG)
+
+    with np.errstate(all="ignore"):
+        return [np.broadcast_to(fold(tree, visit), count) for _ in range(TRIALS)]
+
+
+def _balls(tree: Node, names: Sequence[str], points: Array, largest: float) -> list[arb]:
+    """Balls around the values, with bits added until their radii are negligible beside the largest value.
+
+    ``largest`` is a size that some value is known to have. Where the most bits narrow none of a few balls, at points
+    without a value or at a jump, the others are left as they are.
+    """
+    found, size, radius = [arb.nan()] * len(points), np.zeros(len(points)), np.full(len(points), np.inf)
+
+    def look(at: Indices, bits: int) -> None:
+        with precision(bits):
+            for i in at.tolist():
+                found[i] = at_point(tree, dict(zip(names, map(arb, points[i].tolist()), strict=True)))
+                size[i], radius[i] = abs(float(found[i].mid())), float(found[i].rad())
+
+    left = np.arange(len(points))
+    for bits in BITS:
+        few, before = left[:: max(1, len(left) // FEW)], radius.copy()
+        if bits > BITS[0]:
+            look(few, BITS[-1])
+            if not np.any(radius[few] < before[few]):
+                break
+        look(left, bits)
+        known = np.isfinite(size) & np.isfinite(radius)
+        largest = max(largest, float(np.max(size - radius, initial=0.0, where=known)))
+        left = np.flatnonzero(~known | (radius > np.maximum(ENOUGH * np.maximum(size, largest), NOTHING)))
+        if not len(left):
+            break
+    return found
+
+
+def _extended(ball: arb, otherwise: np.longdouble, largest: float) -> np.longdouble:
+    """The midpoint, as a sum of two float64 numbers; of a ball that tells little, around a jump, the value as run."""
+    first = float(ball.mid())
+    if ball.is_finite() and float(ball.rad()) > max(DOUBTFUL * max(abs(first), largest), NOTHING):
+        return otherwise
+    return np.longdouble(first) + np.longdouble(float((ball - first).mid()) if np.isfinite(first) else 0.0)
