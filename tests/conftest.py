@@ -6,7 +6,9 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch: small problems, several processes
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # as scripts/setup.sh: tiles may be announced, not given
+os.environ.setdefault(
+    "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
+)  # as scripts/setup.sh: tiles may be announced, not given
 
 # No deadline: the first example of a test may pay for importing torch.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -95,7 +95,8 @@ def _remembered(head: Head, tokens: Tokens, machine: Machine) -> Head:
     for rows in (keys, values):
         if np.any(rows.slope.magnitude()) or np.any(rows.error) or np.any(rows.constant.rad):
             raise CertificateError("The tokens of a padded sequence carry constant keys and values", "rows that vary")
-    return replace(head, key_rows=None, memory_keys=keys.constant.mid, memory_values=values.constant.mid)
+    memory = replace(head, memory_keys=keys.constant.mid, memory_values=values.constant.mid)
+    return replace(memory, key=None, value=None, key_rows=None)
 
 
 def one_head(network: Network, padded: bool = False) -> tuple[tuple[Linear, ...], Head]:

@@ -20,7 +20,7 @@ from attnforge.certification.retrieval import bound_softmax_tail, bound_two_laye
 from attnforge.certification.stack import bound_stack
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.network import Attention, Linear, Network, check_architecture, digest, flatten, rounded
+from attnforge.network import Attention, Linear, Network, digest, rounded
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
@@ -85,9 +85,7 @@ def certify(
     them enlarges the bound or, where the proof no longer applies, raises. Nothing here knows how the network was built.
     A network that claims nothing is enclosed directly, whatever its layers. ``progress`` is told the fraction done.
     """
-    check_architecture(network)
     run = rounded(network, dtype)
-    _representable(run, dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
         prove = _fitted if network.construction in FITTED else _by_method
         status, parts, assumptions = prove(run, target, domain or target.domain, dtype, progress)
@@ -190,11 +188,3 @@ def _check_read_out(after: tuple[object, ...], tokens: int) -> None:
         mix = layer.terms[0].mix if plain and isinstance(layer, Linear) and layer.terms[0].map is None else None
         if mix is None or not np.array_equal(mix, np.eye(tokens, mix.shape[1])):
             raise CertificateError("After attention, only the first tokens are read", "another layer")
-
-
-def _representable(run: Network, dtype: str) -> None:
-    for name, array in flatten(run)[1].items():
-        if not np.all(np.isfinite(array)):
-            largest = machine(dtype).largest
-            got = f"an entry of {name} beyond the largest {dtype} number, {largest:g}"
-            raise RefusalError(f"Every weight must fit {dtype}", got, "Scale the target, or use a wider dtype")

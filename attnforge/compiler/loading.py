@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 
 from attnforge.certification.checker.agreement import disagreements
+from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
-from attnforge.errors import FileFormatError
-from attnforge.model_file import MAX_FILE, read
+from attnforge.errors import AttnforgeError, FileFormatError
+from attnforge.model_file import FORMAT, MAX_FILE, StoredModel, read
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
     """Read a model written by :meth:`Compiled.save`; anything malformed, altered or too large is refused.
+
+    A file of format 2 was written before networks were checked when they are made: its certificate is not relied on,
+    the network is certified anew, which takes as long as it took when it was compiled.
 
     >>> load("missing.safetensors")
     Traceback (most recent call last):
@@ -23,4 +27,15 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
         raise FileFormatError("The digest must match the content", got, "Build it anew")
     for what in disagreements(found.network, found.target, found.certificate, found.dtype):
         raise FileFormatError(f"The certificate must be about the stored {what}", f"another {what}", "Certify again")
+    if found.format < FORMAT:
+        return _certified_anew(found)
     return Compiled(found.network, found.target, found.certificate, found.construction, found.dtype, found.reason)
+
+
+def _certified_anew(found: StoredModel) -> Compiled:
+    try:
+        anew = certified(found.network, found.target, found.construction, found.dtype)
+    except AttnforgeError as error:
+        wanted = f"A file of format {found.format} is certified anew when it is loaded"
+        raise FileFormatError(wanted, str(error)[:500], "Build it anew") from error
+    return Compiled(found.network, found.target, anew.certificate, found.construction, found.dtype, found.reason)

@@ -12,6 +12,7 @@ import json
 import os
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ import numpy.typing as npt
 from attnforge.balls import machine
 from attnforge.certification.certificate import Certificate
 from attnforge.errors import AttnforgeError, FileFormatError
-from attnforge.model_file.stored import FORMAT, KEY, StoredModel
-from attnforge.network import Network, check_architecture, content_digest, unflatten
+from attnforge.model_file.stored import KEY, READ, StoredModel
+from attnforge.network import Network, check_architecture, content_digest, digest, unflatten
 from attnforge.targets import target_from_data
 
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
@@ -30,8 +31,7 @@ MAX_REASON = 1000  # characters shown of why a construction was chosen
 MAX_NAME = 100  # characters of a construction or a role
 MAX_TENSORS = 100_000
 MAX_FILE = 2**32
-TYPES = {"F64": np.float64, "I64": np.int64}
-ROW_KINDS, ROW_SOURCES = ("all", "some", "own"), ("state", "context")
+TYPES = {"F64": np.float64, "I64": np.int64}  # weights and targets; indices of rows
 
 AnyArray = npt.NDArray[Any]
 
@@ -48,19 +48,35 @@ def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> StoredMo
     except ValueError as error:
         raise FileFormatError("The metadata must be plain JSON", str(error)[:200], "Build it anew") from error
     for name, array in arrays.items():
-        if not np.all(np.isfinite(array)):
-            got = f"NaN or infinity in {name[:80]!r}"
-            raise FileFormatError("Every stored number must be finite", got, "Build it anew")
+        _check_array(name, array)
     return _rebuild(metadata, arrays, stored == found)
+
+
+def _check_array(name: str, array: AnyArray) -> None:
+    """What holds of every array; that weights are float64 and indices int64, each in its place, a network checks."""
+    if not np.all(np.isfinite(array)):
+        raise FileFormatError(
+            "Every stored number must be finite", f"NaN or infinity in {name[:80]!r}", "Build it anew"
+        )
+    if not name.startswith("network.") and not (name.startswith("target.") and array.dtype == np.float64):
+        got = f"{array.dtype} in {name[:80]!r}"
+        raise FileFormatError(
+            "A file holds arrays of the network, and float64 ones of the target", got, "Build it anew"
+        )
 
 
 def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_intact: bool) -> StoredModel:
     try:
-        network = unflatten(metadata["network"], _under("network.", arrays))
+        weights = _under("network.", arrays)
+        network = unflatten(metadata["network"], weights)
         width = check_architecture(network)
         _check_words(network)
         target = target_from_data(metadata["target"], _under("target.", arrays))
         certificate = Certificate.from_json(metadata["certificate"])
+        if certificate.digest == content_digest(metadata["network"], weights):  # about the network as it is stored,
+            certificate = replace(
+                certificate, digest=digest(network)
+            )  # so about what was read of it: claims may be less
         construction, dtype = str(metadata["construction"]), str(metadata["dtype"])
         reason = str(metadata["reason"])[:MAX_REASON]
         machine(dtype)
@@ -72,19 +88,14 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
     if width != (target.outputs or 1):
         got = f"{width} features for {target.outputs or 1} outputs"
         raise FileFormatError("The network must write the target's outputs", got, "Build it anew")
-    return StoredModel(network, target, certificate, construction, dtype, reason, is_intact)
+    return StoredModel(network, target, certificate, construction, dtype, reason, is_intact, metadata["format"])
 
 
 def _check_words(network: Network) -> None:
-    """Kinds of rows are known ones, names of keys and heads are one line of text: they are counted and shown."""
+    """Names of keys and heads are one line of text: they are counted and shown."""
     for head in network.heads:
-        rows = [head.query_rows, *([] if head.key_rows is None else [head.key_rows])]
-        if not all(row.kind in ROW_KINDS and row.source in ROW_SOURCES for row in rows):
-            got = ", ".join(f"{row.kind!r:.40} of {row.source!r:.40}" for row in rows)
-            raise FileFormatError("Rows are all, some or own, of the state or the context", got, "Build it anew")
-        names: list[Any] = [] if head.claims is None else [head.claims.construction, *head.claims.roles]
-        for name in names:
-            if not (isinstance(name, str) and len(name) <= MAX_NAME and name.isprintable()):
+        for name in () if head.claims is None else (head.claims.construction, *head.claims.roles):
+            if not (len(name) <= MAX_NAME and name.isprintable()):
                 wanted = f"Heads and keys are named by at most {MAX_NAME} characters that print"
                 raise FileFormatError(wanted, f"{name!r:.80}", "Build it anew")
 
@@ -143,9 +154,10 @@ def _metadata(text: str | None) -> dict[str, Any]:
     if text is None:
         raise FileFormatError("A model file carries attnforge's metadata", "none", "Save it with net.save(path)")
     metadata = _json(text.encode(), "The metadata")
-    if metadata.get("format") != FORMAT:
-        got = f"version {metadata.get('format')!r}"
-        raise FileFormatError(f"This attnforge reads format version {FORMAT}", got, "Use a matching attnforge")
+    found = metadata.get("format")
+    if type(found) is not int or found not in READ:
+        wanted = f"This attnforge reads format versions {' and '.join(map(str, READ))}"
+        raise FileFormatError(wanted, f"version {found!r:.40}", "Use a matching attnforge")
     return metadata
 
 

@@ -8,7 +8,11 @@ from attnforge.certification.certificate import Certificate
 from attnforge.network import Network
 from attnforge.targets import Target
 
-FORMAT = 2
+FORMAT = 3
+READ = (
+    2,
+    FORMAT,
+)  # formats that are read: 2 has the same parts, and was written before networks were checked when made
 KEY = "attnforge"
 
 
@@ -16,7 +20,8 @@ KEY = "attnforge"
 class StoredModel:
     """Network, target, certificate, and how it came about.
 
-    ``is_intact`` is whether the file's digest matches its content; a model that is still to be written is.
+    ``is_intact`` is whether the file's digest matches its content; a model that is still to be written is. ``format``
+    is the version of the format it was read from, or will be written in.
     """
 
     network: Network
@@ -26,3 +31,4 @@ class StoredModel:
     dtype: str
     reason: str
     is_intact: bool = True
+    format: int = FORMAT

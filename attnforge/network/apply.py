@@ -76,15 +76,10 @@ def _told(network: Network, context: Array | None) -> Array | None:
 
 
 def _linear(layer: Linear, state: Array) -> Array:
-    parts = [_term(term, state) for term in layer.terms]
-    total = parts[0] if parts else np.zeros(())
-    for part in parts[1:]:
-        total = total + part
-    if layer.constant is None:
-        return total
-    if not parts:
-        return np.broadcast_to(layer.constant, (*state.shape[:-2], *layer.constant.shape))
-    return total + layer.constant
+    total = _term(layer.terms[0], state)
+    for term in layer.terms[1:]:
+        total = total + _term(term, state)
+    return total if layer.constant is None else total + layer.constant
 
 
 def _term(term: Term, state: Array) -> Array:
@@ -155,11 +150,13 @@ def _checked(network: Network, tokens: npt.ArrayLike) -> Array:
 def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array | None:
     if context is None:
         return None
+    if network.context is None:
+        raise DomainError("This network reads one input", "a second one", "Call net(X)")
     second = np.asarray(context, dtype=np.float64)
-    rows, features = network.context or (None, None)
-    fits = second.ndim >= 2 and rows in (None, second.shape[-2]) and features in (None, second.shape[-1])
+    rows, features = network.context
+    fits = second.ndim >= 2 and rows in (None, second.shape[-2]) and features == second.shape[-1]
     if not fits:
-        wanted = f"The network's second input has shape (..., {rows or 'n'}, {features or 'm'})"
+        wanted = f"The network's second input has shape (..., {rows or 'n'}, {features})"
         raise DomainError(wanted, f"shape {second.shape}", "Reshape it")
     return second
 

@@ -1,139 +1,115 @@
-"""The checked property: linear maps and softmax attention only, shapes that fit, numbers that are finite."""
+"""The checked property: linear maps and softmax attention only, whose shapes fit each other.
+
+What holds of a part by itself (dtype, finite numbers, row sets, keys) its own class checks; here is what holds of parts
+together. Every network is checked when it is made, so there is none of which it is not true.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from attnforge.errors import TargetError
-from attnforge.network.flatten import HEAD_WEIGHTS, flatten
-from attnforge.network.layers import Attention, Head, Linear, Rows, Softmax
+from attnforge.network.arrays import REMEDY
+from attnforge.network.layers import Attention, Head, Layer, Linear, Rows, Softmax, Term, check_parts, is_a
 
 if TYPE_CHECKING:
     from attnforge.network.network import Network
 
+Shape = tuple[int | None, int]
+
 
 def check_architecture(network: Network) -> int:
-    """Raise unless every layer is a linear map, softmax attention or a softmax, and all shapes and numbers fit.
+    """Raise unless every layer is a linear map, softmax attention or a softmax, and all shapes fit.
 
-    Returned is the number of features the network writes.
-
-    There is no place in the representation for a feed-forward non-linearity; this check is what keeps it so for
-    networks that come from files or are put together by hand.
+    Returned is the number of features the network writes. There is no place in the representation for a feed-forward
+    non-linearity; this check, which every network passes when it is made, is what keeps it so.
     """
-    for name, array in flatten(network)[1].items():
-        if not np.all(np.isfinite(array)):
-            raise TargetError("Every weight must be finite", f"NaN or infinity in {name}", "Rebuild the network")
+    _require(isinstance(network.construction, str), "A construction is a name", network.construction)
+    _check_count("features", network.features)
+    _check_count("tokens", network.tokens, may_be_none=True)
     context = _check_context(network)
-    rows, width = network.tokens, network.features
+    check_parts("a network", "layers", network.layers, Layer)
+    shape: Shape = (network.tokens, network.features)
     for position, layer in enumerate(network.layers):
         where = f"layer {position}"
-        if isinstance(layer, Linear):
-            rows, width = _check_linear(layer, rows, width, where)
-        elif isinstance(layer, Attention):
-            width = _check_attention(layer, rows, width, context, where)
-        elif not isinstance(layer, Softmax):
-            raise TargetError(
-                "A network is made of linear maps, softmax attention and softmax only",
-                f"{type(layer).__name__} as {where}",
-                "Express it by these layers",
-            )
-    return width
+        match layer:
+            case Linear():
+                shape = _check_linear(layer, *shape, where)
+            case Attention():
+                shape = shape[0], _check_attention(layer, *shape, context, where)
+            case Softmax():
+                pass
+    return shape[1]
 
 
-def _check_context(network: Network) -> tuple[int | None, int] | None:
+def _check_count(name: str, count: Any, may_be_none: bool = False) -> None:
+    fits = may_be_none if count is None else type(count) is int and count > 0
+    _require(fits, f"A network's {name}: a positive int{', or None for any number' if may_be_none else ''}", count)
+
+
+def _check_context(network: Network) -> Shape | None:
     """The shape of the second input as attention reads it: after its linear maps."""
     layers, shape = network.context_layers, network.context
+    _require(isinstance(layers, tuple), "The layers of the second input are a tuple of linear maps", layers)
+    if shape is None:
+        _require(not layers, "Only a network with a second input has layers for it", f"{len(layers)} layers")
+        return None
+    fits = is_a(tuple, shape) and len(shape) == 2
+    _require(fits, "`context` is the shape (rows or None, features) of a second input", shape)
+    _check_count("context rows", shape[0], may_be_none=True)
+    _check_count("context features", shape[1])
     for position, layer in enumerate(layers):
         where = f"context layer {position}"
-        _require(shape is not None, f"{where}: the network has a second input", None)
         _require(isinstance(layer, Linear), f"{where}: the second input passes linear maps", type(layer).__name__)
-        shape = _check_linear(layer, *(shape or (0, 0)), where)
+        shape = _check_linear(layer, *shape, where)
     return shape
 
 
-def _check_linear(layer: Linear, rows: int | None, width: int, where: str) -> tuple[int | None, int]:
-    shapes = set()
-    for term in layer.terms:
-        out_rows, out_width = rows, width
-        _check_axes(f"{where}: a map", term.map, (2, 3))
-        _check_axes(f"{where}: a mix", term.mix, (2,))
-        if term.map is not None:
-            _require(term.map.shape[-2] == width, f"{where}: a map takes {width} features", term.map.shape)
-            if term.map.ndim == 3:
-                _require(rows is None or len(term.map) == rows, f"{where}: one map a token ({rows})", term.map.shape)
-                out_rows = len(term.map)
-            out_width = term.map.shape[-1]
-        if term.mix is not None:
-            _require(out_rows in (None, term.mix.shape[1]), f"{where}: a mix takes {out_rows} tokens", term.mix.shape)
-            out_rows = len(term.mix)
-        shapes.add((out_rows, out_width))
-    _check_axes(f"{where}: a constant", layer.constant, (2,))
+def _check_linear(layer: Linear, rows: int | None, width: int, where: str) -> Shape:
+    shapes = {_check_term(term, rows, width, where) for term in layer.terms}
     if layer.constant is not None:
-        found = next(iter(shapes))[0] if shapes else len(layer.constant)
-        constant_rows = found if len(layer.constant) == 1 else len(layer.constant)
-        shapes.add((constant_rows, layer.constant.shape[1]))
+        given, written = layer.constant.shape
+        shapes.add((next(iter(shapes))[0] if given == 1 else given, written))
     _require(len(shapes) == 1, f"{where}: the terms of a linear map have one shape", shapes)
     return shapes.pop()
 
 
-def _check_attention(
-    layer: Attention, rows: int | None, width: int, context: tuple[int | None, int] | None, where: str
-) -> int:
-    _require(len(layer.heads) > 0, f"{where}: attention has at least one head", 0)
-    for i, head in enumerate(layer.heads):
-        for name in HEAD_WEIGHTS:
-            _check_axes(f"{where}, head {i}: {name}", getattr(head, name), (2,))
-    out = layer.heads[0].output.shape[1]
-    for i, head in enumerate(layer.heads):
-        place = f"{where}, head {i}"
-        _check_head(head, rows, width, context, place)
-        _require(head.output.shape[1] == out, f"{place}: heads write {out} features", head.output.shape)
-    _require(not layer.residual or out == width, f"{where}: a residual needs {width} features", out)
-    return int(out)
+def _check_term(term: Term, rows: int | None, width: int, where: str) -> Shape:
+    """The shape a summand writes. What is made for each of n tokens is not read by any number of them."""
+    if term.map is not None:
+        _require(term.map.shape[-2] == width, f"{where}: a map takes {width} features", term.map.shape)
+        if term.map.ndim == 3:
+            _require(len(term.map) == rows, f"{where}: one map a token ({rows})", term.map.shape)
+        width = term.map.shape[-1]
+    if term.mix is not None:
+        _require(term.mix.shape[1] == rows, f"{where}: a mix takes {rows} tokens", term.mix.shape)
+        rows = len(term.mix)
+    return rows, width
 
 
-def _check_head(head: Head, rows: int | None, width: int, context: tuple[int | None, int] | None, place: str) -> None:
-    r, v = head.query.shape[1], head.output.shape[0]
-    _require(head.query.shape[0] == width, f"{place}: queries read {width} features", head.query.shape)
+def _check_attention(layer: Attention, rows: int | None, width: int, context: Shape | None, where: str) -> int:
+    for i, head in enumerate(layer.heads):
+        _check_head(head, rows, width, context, f"{where}, head {i}")
+    return int(layer.heads[0].output.shape[1])
+
+
+def _check_head(head: Head, rows: int | None, width: int, context: Shape | None, place: str) -> None:
+    _require(len(head.query) == width, f"{place}: queries read {width} features", head.query.shape)
     _check_rows(head.query_rows, rows, place)
-    asks = head.query_rows.kind in ("all", "some") and head.query_rows.source == "state"
-    _require(asks, f"{place}: queries are all or some tokens of the state", head.query_rows.kind)
-    if head.key_rows is None:
-        _require(head.memory_size > 0, f"{place}: a head has keys", 0)
-    else:
-        _require(head.key is not None and head.value is not None, f"{place}: token keys need W_K and W_V", None)
-        second = head.key_rows.source == "context"
-        _require(not (second and head.key_rows.kind == "own"), f"{place}: own tokens are the state's", "context")
-        _require(not second or context is not None, f"{place}: the network has a second input", None)
-        source_rows, source_width = context if second and context is not None else (rows, width)
-        _check_rows(head.key_rows, source_rows, place)
-        _require(_shape(head.key) == (source_width, r), f"{place}: W_K is {(source_width, r)}", _shape(head.key))
-        _require(_shape(head.value) == (source_width, v), f"{place}: W_V is {(source_width, v)}", _shape(head.value))
-    if head.memory_keys is not None or head.memory_values is not None:
-        p = head.memory_size
-        _require(_shape(head.memory_keys) == (p, r), f"{place}: memory keys are {(p, r)}", _shape(head.memory_keys))
-        _require(_shape(head.memory_values) == (p, v), f"{place}: {(p, v)} values", _shape(head.memory_values))
+    if head.key_rows is None or head.key is None:
+        return
+    told: Shape | None = (rows, width) if head.key_rows.source == "state" else context
+    if told is None:
+        raise TargetError(f"{place}: keys of the context are those of a second input", "a network without", REMEDY)
+    _check_rows(head.key_rows, told[0], place)
+    _require(len(head.key) == told[1], f"{place}: keys and values read {told[1]} features", head.key.shape)
 
 
 def _check_rows(rows: Rows, tokens: int | None, place: str) -> None:
-    if rows.indices is not None:
-        fits = rows.indices.min(initial=0) >= 0 and (tokens is None or rows.indices.max(initial=0) < tokens)
-        unique = len(np.unique(rows.indices)) == len(rows.indices)
-        _require(bool(fits) and unique, f"{place}: rows are distinct tokens below {tokens}", rows.indices.tolist())
-
-
-def _check_axes(what: str, array: npt.NDArray[Any] | None, allowed: tuple[int, ...]) -> None:
-    if array is not None:
-        _require(array.ndim in allowed, f"{what} has {' or '.join(map(str, allowed))} axes", array.shape)
-
-
-def _shape(array: npt.NDArray[Any] | None) -> tuple[int, ...] | None:
-    return None if array is None else array.shape
+    if rows.indices is not None and tokens is not None:
+        _require(int(rows.indices.max()) < tokens, f"{place}: rows are tokens below {tokens}", rows.indices.tolist())
 
 
 def _require(condition: bool, requirement: str, got: object) -> None:
     if not condition:
-        raise TargetError(requirement, str(got), "Rebuild the network, or mend the shapes")
+        raise TargetError(requirement, f"{got!s:.80}", REMEDY)

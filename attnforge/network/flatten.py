@@ -20,14 +20,21 @@ Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
 MAX_TERMS = 100_000  # a file may claim terms without arrays; more than this is no network of ours
+MAX_LAYERS = 100_000  # and the same layer again and again
+CLAIMED = {"construction", "sharpness", "roles"}  # what is said of claims beside their arrays
 CLAIM = "claims."  # arrays under this name describe the network, they are not weights
 HEAD_WEIGHTS = ("query", "key", "value", "output", "memory_keys", "memory_values")
 
 
 def flatten(network: Network) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """A JSON-able skeleton and the arrays it refers to by name."""
+    """A JSON-able skeleton and the arrays it refers to by name.
+
+    A layer that is applied several times is listed once, and then ``order`` says which of the listed ones come when.
+    Layers are the same when their content is, whichever objects hold it: equal networks have equal skeletons.
+    """
     arrays: dict[str, AnyArray] = {}
-    layers = [_flatten_layer(layer, f"layer{i}.", arrays) for i, layer in enumerate(network.layers)]
+    distinct, order = _distinct(network.layers)
+    layers = [_flatten_layer(layer, f"layer{i}.", arrays) for i, layer in enumerate(distinct)]
     context = None if network.context is None else list(network.context)
     skeleton: dict[str, Any] = {
         "layers": layers,
@@ -36,10 +43,41 @@ def flatten(network: Network) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         "context": context,
         "construction": network.construction,
     }
-    if network.context_layers:  # left out where there are none: digests and files from before they existed stay valid
+    if len(distinct) < len(order):  # left out where no layer repeats, like the next: older digests and files stay valid
+        skeleton["order"] = order
+    if network.context_layers:
         told = enumerate(network.context_layers)
         skeleton["context_layers"] = [_flatten_layer(layer, f"context{i}.", arrays) for i, layer in told]
     return skeleton, arrays
+
+
+def _distinct(layers: tuple[Layer, ...]) -> tuple[list[Layer], list[int]]:
+    """Layers of distinct content, as they come, and which of them stands at each place.
+
+    Arrays are compared where skeletons and shapes agree, and no object is looked at twice.
+    """
+    held: dict[str, list[tuple[int, dict[str, AnyArray]]]] = {}
+    places: dict[int, int] = {}
+    distinct: list[Layer] = []
+    for layer in layers:
+        if id(layer) in places:
+            continue
+        arrays: dict[str, AnyArray] = {}
+        entry = _flatten_layer(layer, "", arrays)
+        outline = json.dumps([entry, [[name, *array.shape] for name, array in arrays.items()]], sort_keys=True)
+        alike = held.setdefault(outline, [])
+        place = next((i for i, others in alike if all(_same(a, others[name]) for name, a in arrays.items())), None)
+        if place is None:
+            place = len(distinct)
+            distinct.append(layer)
+            alike.append((place, arrays))
+        places[id(layer)] = place
+    return distinct, [places[id(layer)] for layer in layers]
+
+
+def _same(a: AnyArray, b: AnyArray) -> bool:
+    """Whether two arrays hold the same bits: zeros of different sign are two numbers."""
+    return bool(np.array_equal(np.ascontiguousarray(a).view(np.int64), np.ascontiguousarray(b).view(np.int64)))
 
 
 def digest(network: Network) -> str:
@@ -59,7 +97,7 @@ def content_digest(skeleton: Mapping[str, Any], arrays: Mapping[str, AnyArray]) 
 
 
 def count_parameters(network: Network) -> tuple[int, int]:
-    """Number of weights: all of them, and those that are not zero."""
+    """Number of weights: all of them, and those that are not zero. Those of a layer applied again count once."""
     weights = [array for name, array in flatten(network)[1].items() if is_weight(name)]
     return sum(array.size for array in weights), sum(int(np.count_nonzero(array)) for array in weights)
 
@@ -111,52 +149,69 @@ def _keep(arrays: dict[str, AnyArray], name: str, array: AnyArray | None) -> Non
         arrays[name] = array
 
 
-def unflatten_layer(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, AnyArray]) -> Layer:
-    """The layer that :func:`flatten` described by ``entry``."""
-    match entry["kind"]:
-        case "linear":
-            if int(entry["terms"]) > MAX_TERMS:
-                raise FileFormatError(f"A linear map has at most {MAX_TERMS:,} terms", str(entry["terms"])[:40])
-            names = [f"{prefix}term{i}." for i in range(int(entry["terms"]))]
-            terms = tuple(Term(arrays.get(name + "map"), arrays.get(name + "mix")) for name in names)
-            return Linear(terms, arrays.get(prefix + "constant"))
-        case "attention":
-            heads = (_unflatten_head(e, f"{prefix}head{i}.", arrays) for i, e in enumerate(entry["heads"]))
-            return Attention(tuple(heads), bool(entry["residual"]))
-        case "softmax":
-            return Softmax()
-        case other:
-            raise FileFormatError("A layer is linear, attention or softmax", repr(other))
+def unflatten_layers(skeleton: Mapping[str, Any], arrays: dict[str, AnyArray]) -> tuple[Layer, ...]:
+    """The layers, in the order of their application; one that is applied again is the same object. Arrays are used up.
+
+    The order is capped: a file of a few bytes may not stand for a network of any length.
+    """
+    entries = skeleton["layers"]
+    listed = [_unflatten_layer(entry, f"layer{i}.", arrays) for i, entry in enumerate(entries)]
+    order = skeleton.get("order", list(range(len(listed))))
+    if not isinstance(order, list) or not all(type(i) is int and 0 <= i < len(listed) for i in order):
+        raise FileFormatError("The order of layers counts those listed", str(order)[:40], "Build it anew")
+    if len(order) > MAX_LAYERS:
+        raise FileFormatError(f"A network has at most {MAX_LAYERS:,} layers", f"{len(order):,}", "Build it anew")
+    return tuple(listed[i] for i in order)
 
 
-def unflatten_context(skeleton: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> tuple[Linear, ...]:
-    """The linear maps of the second input; none where the skeleton lists none."""
+def unflatten_context(skeleton: Mapping[str, Any], arrays: dict[str, AnyArray]) -> tuple[Linear, ...]:
+    """The linear maps of the second input; none where the skeleton lists none. Arrays are used up."""
     entries = enumerate(skeleton.get("context_layers", ()))
-    found = [unflatten_layer(entry, f"context{i}.", arrays) for i, entry in entries]
+    found = [_unflatten_layer(entry, f"context{i}.", arrays) for i, entry in entries]
     layers = tuple(layer for layer in found if isinstance(layer, Linear))
     if len(layers) != len(found):
         raise FileFormatError("The second input passes linear maps only", "another layer", "Build it anew")
     return layers
 
 
-def _unflatten_head(entry: Mapping[str, Any], prefix: str, arrays: Mapping[str, AnyArray]) -> Head:
-    weights = {name: arrays.get(prefix + name) for name in HEAD_WEIGHTS}
+def _unflatten_layer(entry: Mapping[str, Any], prefix: str, arrays: dict[str, AnyArray]) -> Layer:
+    match entry["kind"]:
+        case "linear":
+            if int(entry["terms"]) > MAX_TERMS:
+                raise FileFormatError(f"A linear map has at most {MAX_TERMS:,} terms", str(entry["terms"])[:40])
+            names = [f"{prefix}term{i}." for i in range(int(entry["terms"]))]
+            terms = tuple(Term(arrays.pop(name + "map", None), arrays.pop(name + "mix", None)) for name in names)
+            return Linear(terms, arrays.pop(prefix + "constant", None))
+        case "attention":
+            heads = (_unflatten_head(e, f"{prefix}head{i}.", arrays) for i, e in enumerate(entry["heads"]))
+            return Attention(tuple(heads), entry["residual"])
+        case "softmax":
+            return Softmax()
+        case other:
+            raise FileFormatError("A layer is linear, attention or softmax", repr(other))
+
+
+def _unflatten_head(entry: Mapping[str, Any], prefix: str, arrays: dict[str, AnyArray]) -> Head:
+    weights = {name: arrays.pop(prefix + name, None) for name in HEAD_WEIGHTS}
     if weights["query"] is None or weights["output"] is None:
         raise FileFormatError("A head has a query map and an output map", f"none at {prefix}")
-    claims = entry["claims"]
-    if claims is not None:
-        sharpness, positions = float.fromhex(claims["sharpness"]), arrays[f"{prefix}{CLAIM}positions"]
-        forms = arrays.get(f"{prefix}{CLAIM}forms")
-        claims = Claims(str(claims["construction"]), sharpness, positions, tuple(claims["roles"]), forms)
+    asked, told = entry["query_rows"], entry["key_rows"]
     return Head(
         **weights,  # type: ignore[arg-type]
-        query_rows=_unflatten_rows(entry["query_rows"], arrays.get(prefix + "query_rows")),
-        key_rows=None
-        if entry["key_rows"] is None
-        else _unflatten_rows(entry["key_rows"], arrays.get(prefix + "key_rows")),
-        claims=claims,
+        query_rows=_unflatten_rows(asked, prefix + "query_rows", arrays),
+        key_rows=None if told is None else _unflatten_rows(told, prefix + "key_rows", arrays),
+        claims=_unflatten_claims(entry["claims"], prefix + CLAIM, arrays),
     )
 
 
-def _unflatten_rows(entry: Mapping[str, Any], indices: AnyArray | None) -> Rows:
-    return Rows(entry["kind"], indices, entry["source"])
+def _unflatten_claims(entry: Any, prefix: str, arrays: dict[str, AnyArray]) -> Claims | None:
+    """The claims of a head; none where they are of a kind that is not known: no reader needs them."""
+    if not isinstance(entry, dict) or set(entry) != CLAIMED:
+        return None
+    forms = arrays.pop(prefix + "forms", None)
+    sharpness, roles = float.fromhex(entry["sharpness"]), tuple(entry["roles"])
+    return Claims(entry["construction"], sharpness, arrays.pop(prefix + "positions"), roles, forms)
+
+
+def _unflatten_rows(entry: Mapping[str, Any], name: str, arrays: dict[str, AnyArray]) -> Rows:
+    return Rows(entry["kind"], arrays.pop(name, None), entry["source"])

@@ -1,17 +1,48 @@
-"""The parts a network is made of: frozen dataclasses over float64 arrays, checked on construction."""
+"""The parts a network is made of: frozen dataclasses over read-only float64 arrays, checked on construction.
+
+What a part computes is said here, once; whatever two readers could take differently cannot be constructed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.network.arrays import REMEDY, Array, Indices, indices, optional_weights, weights
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+KINDS, SOURCES = ("all", "some", "own"), ("state", "context")
+
+
+def is_a(kind: type, *parts: object) -> bool:
+    """Whether all parts are what annotations promise: files and callers may hand over anything."""
+    return all(isinstance(part, kind) for part in parts)
+
+
+def check_parts(whole: str, name: str, parts: Any, kind: Any) -> None:
+    """Raise unless the parts are a tuple of that kind, and not empty."""
+    wanted = f"The {name} of {whole} are a tuple of at least one {getattr(kind, '__name__', 'layer')}"
+    if not isinstance(parts, tuple) or not parts:
+        raise TargetError(wanted, f"{parts!r:.40}", REMEDY)
+    for i, part in enumerate(parts):
+        if not isinstance(part, kind):
+            raise TargetError(wanted, f"{type(part).__name__} at {i}", REMEDY)
+
+
+def _require_together(requirement: str, parts: Mapping[str, object]) -> None:
+    missing = [name for name, part in parts.items() if part is None]
+    if missing and len(missing) != len(parts):
+        raise TargetError(requirement, f"no {' and no '.join(missing)}", REMEDY)
+
+
+def _keep(part: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass, while it is made."""
+    for name, value in fields.items():
+        object.__setattr__(part, name, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,16 +56,23 @@ class Term:
     map: Array | None = None
     mix: Array | None = None
 
+    def __post_init__(self) -> None:
+        _keep(self, map=optional_weights("a map", self.map, 2, 3), mix=optional_weights("a mix", self.mix, 2))
+
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Z -> sum_i Q_i Z P_i + R: the papers' sum-of-linear map. It may lengthen the sequence.
+    """Z -> sum_i Q_i Z P_i + R: the papers' sum-of-linear map, of at least one term. It may lengthen the sequence.
 
     ``constant`` is R, (n_out, m_out), or (1, m_out) for the same constant at every token.
     """
 
     terms: tuple[Term, ...]
     constant: Array | None = None
+
+    def __post_init__(self) -> None:
+        check_parts("a linear map", "terms", self.terms, Term)
+        _keep(self, constant=optional_weights("a constant", self.constant, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +87,20 @@ class Rows:
     source: Literal["state", "context"] = "state"
 
     def __post_init__(self) -> None:
+        if not (is_a(str, self.kind, self.source) and self.kind in KINDS and self.source in SOURCES):
+            got = f"{self.kind!r:.40} of {self.source!r:.40}"
+            raise TargetError("Rows are all, some or own, of the state or the context", got, REMEDY)
         if (self.kind == "some") != (self.indices is not None):
-            raise TargetError("Rows of kind 'some', and no others, list their indices", self.kind)
+            raise TargetError("Rows of kind 'some', and no others, list their indices", self.kind, REMEDY)
+        if self.kind == "own" and self.source == "context":
+            raise TargetError("A query's own token is one of the state's", "own of the context", REMEDY)
+        _keep(self, indices=None if self.indices is None else indices(self.indices))
 
     @classmethod
     def some(cls, indices: npt.ArrayLike, source: Literal["state", "context"] = "state") -> Rows:
         """The listed tokens."""
-        return cls("some", np.asarray(indices, dtype=np.int64), source)
+        found = np.asarray(indices)
+        return cls("some", found.astype(np.int64) if np.issubdtype(found.dtype, np.integer) else found, source)
 
     def take(self, tokens: Array) -> Array:
         """These tokens of a (..., n, m) array."""
@@ -70,6 +115,7 @@ class Claims:
     ``roles`` name each key (``anchor``, ``sentinel``, ``ghost``; ``low``, ``self``, ``high``; ``padding``);
     ``sharpness`` is the beta of scores beta (2 y L - L^2) or, for the gate, of beta (y - a), or on grids c = beta h^2.
     ``forms`` (r, D + 1) are the weights and offset of the forms where they are not the inputs themselves.
+    Nothing that a claim says changes what a network computes.
     """
 
     construction: str
@@ -78,14 +124,23 @@ class Claims:
     roles: tuple[str, ...]
     forms: Array | None = None
 
+    def __post_init__(self) -> None:
+        if not (is_a(tuple, self.roles) and is_a(str, self.construction, *self.roles)):
+            raise TargetError("A claim names its construction and the role of each key", repr(self.roles)[:80], REMEDY)
+        if not isinstance(self.sharpness, float):
+            raise TargetError("A claimed sharpness is a float", type(self.sharpness).__name__, REMEDY)
+        positions = weights("claimed positions", self.positions, 1, 2)
+        _keep(self, positions=positions, forms=optional_weights("claimed forms", self.forms, 2))
+
 
 @dataclass(frozen=True, eq=False)
 class Head:
     """One softmax head: out_i = sum_k softmax_k(q_i . k_k) v_k W_O, with the sharpness folded into the scores.
 
-    ``query`` (m, r), ``key`` (m, r), ``value`` (m, v), ``output`` (v, m_out). ``key_rows`` are the tokens attended to
-    (None: no token), ``memory_keys`` (p, r) and ``memory_values`` (p, v) the head's own constant anchor tokens, which
-    come first in the order of keys. The output is added at the query rows.
+    ``query`` (m, r), ``key`` (m, r), ``value`` (m, v), ``output`` (v, m_out). ``key_rows`` are the tokens attended to;
+    None, and then without ``key`` and ``value``, is no token. ``memory_keys`` (p, r) and ``memory_values`` (p, v), both
+    or neither, are the head's own constant anchor tokens, which come first in the order of keys. The output is added
+    at the query rows, all or some tokens of the state.
     """
 
     query: Array
@@ -97,6 +152,36 @@ class Head:
     memory_keys: Array | None = None
     memory_values: Array | None = None
     claims: Claims | None = None
+
+    def __post_init__(self) -> None:
+        _keep(self, query=weights("query", self.query, 2), output=weights("output", self.output, 2))
+        for name in ("key", "value", "memory_keys", "memory_values"):
+            _keep(self, **{name: optional_weights(name, getattr(self, name), 2)})
+        self._check_rows()
+        self._check_shapes()
+
+    def _check_rows(self) -> None:
+        asks = is_a(Rows, self.query_rows) and self.query_rows.kind != "own"
+        if not asks or self.query_rows.source != "state":
+            raise TargetError("Queries are all or some tokens of the state", repr(self.query_rows)[:80], REMEDY)
+        for kind, part in ((Rows, self.key_rows), (Claims, self.claims)):
+            if not isinstance(part, kind | None):
+                raise TargetError(f"A head has {kind.__name__} or None", type(part).__name__, REMEDY)
+        told = {"key_rows": self.key_rows, "key": self.key, "value": self.value}
+        _require_together("A head has key rows with both W_K and W_V, or none of the three", told)
+        kept = {"memory_keys": self.memory_keys, "memory_values": self.memory_values}
+        _require_together("A head has memory keys with as many memory values, or neither", kept)
+        if self.key_rows is None and self.memory_keys is None:
+            raise TargetError("A head has keys: tokens, memory or both", "none", REMEDY)
+
+    def _check_shapes(self) -> None:
+        r, v, p = self.query.shape[1], self.output.shape[0], self.memory_size
+        told = 0 if self.key is None else len(self.key)
+        wanted = {"key": (told, r), "value": (told, v), "memory_keys": (p, r), "memory_values": (p, v)}
+        for name, shape in wanted.items():
+            array = getattr(self, name)
+            if array is not None and array.shape != shape:
+                raise TargetError(f"A head's {name} has the shape {shape}", str(array.shape), REMEDY)
 
     @property
     def memory_size(self) -> int:
@@ -110,6 +195,18 @@ class Attention:
 
     heads: tuple[Head, ...]
     residual: bool = False
+
+    def __post_init__(self) -> None:
+        check_parts("attention", "heads", self.heads, Head)
+        if not isinstance(self.residual, bool):
+            raise TargetError("A residual is there or not: True or False", repr(self.residual)[:40], REMEDY)
+        width = self.heads[0].output.shape[1]
+        for i, head in enumerate(self.heads):
+            if head.output.shape[1] != width:
+                raise TargetError(f"The heads of a layer write {width} features", f"{head.output.shape} at {i}", REMEDY)
+        if self.residual and width != len(self.heads[0].query):
+            got = f"{width} written to {len(self.heads[0].query)}"
+            raise TargetError("A residual needs as many features as are read", got, REMEDY)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import round_to
-from attnforge.errors import FileFormatError
+from attnforge.balls import machine, round_to
+from attnforge.errors import FileFormatError, RefusalError, TargetError
 from attnforge.network.apply import apply
+from attnforge.network.architecture import check_architecture
 from attnforge.network.describe import describe
-from attnforge.network.flatten import flatten, is_weight, unflatten_context, unflatten_layer
+from attnforge.network.flatten import CLAIM, flatten, is_weight, unflatten_context, unflatten_layers
 from attnforge.network.layers import Attention, Head, Layer, Linear
 
 Array = npt.NDArray[np.float64]
@@ -36,6 +37,9 @@ class Network:
     construction: str = ""
     context_layers: tuple[Linear, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_architecture(self)
+
     def __call__(self, tokens: Array, context: Array | None = None) -> Array:
         """Run in NumPy float64: (..., n, m) to (..., n', m')."""
         return apply(self, tokens, context)
@@ -51,22 +55,34 @@ class Network:
 
 def unflatten(skeleton: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Network:
     """The inverse of :func:`attnforge.network.flatten`. A skeleton that does not fit its arrays is refused."""
+    left = dict(arrays)
     try:
-        layers = tuple(unflatten_layer(entry, f"layer{i}.", arrays) for i, entry in enumerate(skeleton["layers"]))
-        context = None if skeleton["context"] is None else _shape(skeleton["context"])
-        told = unflatten_context(skeleton, arrays)
-        claim = str(skeleton["construction"])
-        return Network(layers, int(skeleton["features"]), skeleton["tokens"], context, claim, told)
+        layers, told = unflatten_layers(skeleton, left), unflatten_context(skeleton, left)
+        context = None if skeleton["context"] is None else tuple(skeleton["context"])
+        claim = skeleton["construction"]
+        network = Network(layers, skeleton["features"], skeleton["tokens"], context, claim, told)
+    except TargetError as error:
+        raise FileFormatError(error.requirement, error.got, "Build it anew") from error
     except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
-        raise FileFormatError("The network's description must match its arrays", repr(error)) from error
-
-
-def _shape(entry: Sequence[Any]) -> tuple[int | None, int]:
-    """A stored shape: rows, None for any number, and features."""
-    return None if entry[0] is None else int(entry[0]), int(entry[1])
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(
+            "The network's description must match its arrays", repr(error), "Build it anew"
+        ) from error
+    for name in left:
+        if CLAIM not in name:
+            raise FileFormatError("Every array of a network is one that its description names", name[:80])
+    return network
 
 
 def rounded(network: Network, dtype: str) -> Network:
     """The network whose weights are the dtype's nearest numbers: what actually runs in that dtype."""
     skeleton, arrays = flatten(network)
-    return unflatten(skeleton, {n: round_to(a, dtype) if is_weight(n) else a for n, a in arrays.items()})
+    for name, array in arrays.items():
+        if is_weight(name):
+            with np.errstate(over="ignore"):
+                arrays[name] = round_to(array, dtype)
+            if not np.isfinite(arrays[name]).all():
+                got = f"an entry of {name} beyond the largest {dtype} number, {machine(dtype).largest:g}"
+                raise RefusalError(f"Every weight must fit {dtype}", got, "Scale the target, or use a wider dtype")
+    return unflatten(skeleton, arrays)

@@ -20,7 +20,10 @@ class AttentionNetwork(nn.Module):
 
     def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_module(layer, dtype, trainable) for layer in network.layers)
+        made = {id(layer): _module(layer, dtype, trainable) for layer in network.layers}
+        self.layers = nn.ModuleList(
+            made[id(layer)] for layer in network.layers
+        )  # one applied again has its weights once
         self.context_layers = nn.ModuleList(LinearLayer(layer, dtype, trainable) for layer in network.context_layers)
         self.features, self.tokens, self.dtype = network.features, network.tokens, dtype
         self.context = network.context
@@ -52,10 +55,12 @@ class AttentionNetwork(nn.Module):
         """The second input as attention reads it, (batch, N, m), or (1, N, m) where one serves the whole batch."""
         if context is None:
             return None
-        rows, features = self.context or (None, None)
-        fits = context.dim() >= 2 and rows in (None, context.shape[-2]) and features in (None, context.shape[-1])
+        if self.context is None:
+            raise DomainError("This network reads one input", "a second one", "Call net(X)")
+        rows, features = self.context
+        fits = context.dim() >= 2 and rows in (None, context.shape[-2]) and features == context.shape[-1]
         if not fits:
-            wanted = f"The network's second input has shape (..., {rows or 'n'}, {features or 'm'})"
+            wanted = f"The network's second input has shape (..., {rows or 'n'}, {features})"
             raise DomainError(wanted, f"shape {tuple(context.shape)}", "Reshape it")
         shape = context.shape[-2:]
         if context.shape[:-2].numel() != 1:

@@ -182,16 +182,16 @@ def test_deep_json(tmp_path, where):
     if where == "header":
         text = '{"a": ' + deep + "}"
     else:
-        text = json.dumps({"__metadata__": {"attnforge": '{"format": 2, "x": ' + deep + "}"}})
+        text = json.dumps({"__metadata__": {"attnforge": '{"format": 3, "x": ' + deep + "}"}})
     refused(raw(tmp_path / "net", text.encode()))
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param('{"format": 2, "x": NaN}'),
-        pytest.param('{"format": 2, "x": 1e999}'),
-        '{"format": 2, "x": "\\ud800"}',
+        pytest.param('{"format": 3, "x": NaN}'),
+        pytest.param('{"format": 3, "x": 1e999}'),
+        '{"format": 3, "x": "\\ud800"}',
     ],
 )
 def test_metadata_that_json_cannot_write_again(tmp_path, text):

@@ -154,11 +154,6 @@ REFUSED = {
     "an output map": (with_head(NET, output=np.array([[2.0]])), "writes its values as they are"),
     "a residual": (replace(NET, layers=(NET.layers[0], Linear((Term(np.ones((2, 1))),)))), "one layer of one head"),
     "a softmax before": (replace(NET, layers=(NET.layers[0], Softmax(), NET.layers[1])), "one layer of one head"),
-    "no layers": (replace(NET, layers=()), "one layer of one head"),
-    "no terms": (
-        replace(NET, context_layers=(Linear((), NET.context_layers[1].constant),)),
-        "one layer of one head",
-    ),
     "fewer keys": (
         with_claims(NET, positions=np.array([[0.5, 0.5]])),
         "one row a claimed centre. Got 16 rows for 1 centres",

@@ -9,7 +9,7 @@ import attnforge as af
 from attnforge.certification.certify import certify
 from attnforge.certification.cross import joint_target
 from attnforge.certification.folded_cross import folded
-from attnforge.network import Attention, Linear, Network, flatten, rounded, unflatten
+from attnforge.network import Attention, Linear, Network, Term, flatten, rounded, unflatten
 from attnforge.targets import Box, Formula, JointFunction
 from attnforge.theorems.cross_attention import CrossAttention
 from attnforge.theorems.max_affine import CellsPlan, cells_sharpness
@@ -123,6 +123,7 @@ def test_a_changed_value_is_seen():
 
 NET = built(WAVES, (3, 3))[0]
 TOLD, LONG = NET.context_layers
+WIDE = replace(NET.heads[0], output=np.ones((1, len(NET.heads[0].query))))
 NOT_FOLDED = {
     "products of X and Y": edited(NET, "layer1.head0.query", (0, 0), 1.0),
     "a query that is not a constant": edited(NET, "layer0.constant", (0, 1), 2.0),
@@ -131,14 +132,13 @@ NOT_FOLDED = {
     "values of two": edited(NET, "layer1.head0.value", (0, 0), 1.0),
     "values from X": edited(NET, "context1.term0.map", (0, 2), 1.0),
     "keys scaled": edited(NET, "context1.term0.map", (0, 0), 3.0),
-    "another layer": replace(NET, layers=(NET.layers[0], *NET.layers)),
-    "no second layer": replace(NET, context_layers=NET.context_layers[:1]),
+    "another layer": replace(NET, layers=(Linear((Term(),)), *NET.layers)),
+    "no second layer": replace(NET, context=(NET.context[0], LONG.terms[0].map.shape[0]), context_layers=(LONG,)),
     "two terms": replace(NET, context_layers=(TOLD, Linear(LONG.terms * 2, LONG.constant))),
     "sequences": replace(NET, tokens=2),
     "two heads": replace(NET, layers=(NET.layers[0], Attention(NET.heads * 2))),
-    "a residual": replace(NET, layers=(NET.layers[0], Attention(NET.heads, residual=True))),
-    "no layers": replace(NET, layers=()),
-    "no context": replace(NET, context=None),
+    "a residual": replace(NET, layers=(NET.layers[0], Attention((WIDE,), residual=True))),
+    "no context": Network(NET.layers[:1], NET.features, NET.tokens),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import attnforge as af
+from tests.laws.cases import changed, running, with_head
 
 POINTS = 20_000
 
@@ -118,6 +119,6 @@ def test_a_thousandth_of_the_anchors_of_hard_selection(text):
 def test_a_moved_anchor_breaks_the_promise():
     """The law can fail: one value changed by a thousandth is seen."""
     net = af.compile("sin(8*x)", LINE, tol=1e-10)
-    net.network.heads[0].memory_values[net.anchors // 2] += 1e-3
-    changed = af.Compiled(net.network, net.target, net.certificate, net.construction, net.dtype)
-    assert af.measure(changed, points=POINTS).sup > 1e-5
+    values, at = net.network.heads[0].memory_values, net.anchors // 2
+    moved = with_head(net.network, memory_values=changed(values, at, values[at] + 1e-3))
+    assert af.measure(running(net, moved), points=POINTS).sup > 1e-5

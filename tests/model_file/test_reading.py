@@ -45,7 +45,7 @@ def test_sizes_are_checked_first(saved, tmp_path):
 
 def test_a_name_that_occurs_twice_is_refused(tmp_path):
     refused(raw(tmp_path / "net", b'{"__metadata__": {}, "__metadata__": {}}'), "a name occurs twice")
-    metadata = '{"format": 2, "format": 2}'
+    metadata = '{"format": 3, "format": 3}'
     refused(raw(tmp_path / "net", json.dumps({"__metadata__": {"attnforge": metadata}}).encode()), "occurs twice")
 
 
@@ -70,7 +70,8 @@ def edited_claims(metadata, **changes):
 )
 def test_names_are_one_line_of_text(saved, tmp_path, changes):
     metadata, arrays = split(saved)
-    refused(join(tmp_path / "net", edited_claims(metadata, **changes), arrays, honest=True), "named by at most 100")
+    path = join(tmp_path / "net", edited_claims(metadata, **changes), arrays, honest=True)
+    refused(path, "named by at most 100|role of each key")
 
 
 @pytest.mark.parametrize("rows", [{"kind": "own", "source": "nowhere"}, {"kind": "odd", "source": "state"}])

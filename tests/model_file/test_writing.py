@@ -38,7 +38,7 @@ def test_what_a_file_holds(tmp_path):
     metadata, arrays = split(tmp_path / "net")
     fields = {"format", "construction", "reason", "dtype", "network", "target", "certificate", "digest"}
     assert set(metadata) == fields
-    assert metadata["format"] == FORMAT == 2
+    assert metadata["format"] == FORMAT == 3
     assert metadata["target"] == {"kind": "formula", "text": "sin(3*x)", "names": ["x"]}
     assert {"target.domain.lower", "target.domain.upper"} == {name for name in arrays if name.startswith("target.")}
     assert {f"network.{name}" for name in flatten(model.network)[1]} == {n for n in arrays if n.startswith("network.")}

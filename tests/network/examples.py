@@ -61,7 +61,6 @@ NETWORKS: dict[str, Network] = {
     "mixes": alone(Linear((Term(numbers(M, M), numbers(6, N)), Term(None, numbers(6, N, seed=9))), numbers(6, M))),
     "a map per token, then a mix": alone(Linear((Term(numbers(N, M, 2), numbers(6, N)),), numbers(1, 2))),
     "identity": alone(Linear((Term(),)), tokens=None),
-    "constant only": alone(Linear((), numbers(2, 5))),
     "memory": alone(Attention((head(memory=5),)), tokens=None),
     "all rows": alone(Attention((head(rows=Rows()),)), tokens=None),
     "some rows": alone(Attention((head(rows=Rows.some([3, 0]), query_rows=Rows.some([2, 1, 0])),))),
@@ -131,8 +130,6 @@ def _linear(layer: Linear, state: list) -> list:
         total = part if total is None else [_plus(x, y) for x, y in zip(total, part, strict=True)]
     if layer.constant is None:
         return total
-    if total is None:
-        return [list(row) for row in layer.constant]
     return [_plus(row, layer.constant[i if len(layer.constant) > 1 else 0]) for i, row in enumerate(total)]
 
 

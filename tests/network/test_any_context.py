@@ -84,18 +84,20 @@ def test_a_shape_without_features_is_refused(context):
 def test_it_is_checked_and_printed():
     assert check_architecture(NETWORK) == 2
     assert "(n, 2) tokens and (n, 3) of a second input" in describe(NETWORK)
-    with pytest.raises(TargetError, match="W_K"):
-        check_architecture(replace(NETWORK, context=(None, 4)))
+    with pytest.raises(TargetError, match="keys and values read 4 features"):
+        replace(NETWORK, context=(None, 4))
 
 
-def test_linear_maps_keep_or_fix_the_rows():
+def test_linear_maps_of_any_number_of_rows_treat_them_alike():
     scaled = replace(NETWORK, context=(None, 1), context_layers=(Linear((Term(numbers(1, 3)),)),))
     assert check_architecture(scaled) == 2
     context = numbers(6, 1)
     np.testing.assert_allclose(
         apply(scaled, numbers(4, 2), context), apply(NETWORK, numbers(4, 2), context @ numbers(1, 3)), rtol=1e-13
     )
-    mixed = replace(NETWORK, context_layers=(Linear((Term(mix=numbers(4, 2)),)),))
-    some = Head(**{**HEAD.__dict__, "key_rows": Rows.some([4], "context")})
-    with pytest.raises(TargetError, match="below 4"):
-        check_architecture(replace(mixed, layers=(Attention((some,)),)))
+    with pytest.raises(TargetError, match="a mix takes None tokens"):
+        replace(NETWORK, context_layers=(Linear((Term(mix=numbers(4, 2)),)),))
+    with pytest.raises(TargetError, match="one map a token"):
+        replace(NETWORK, context_layers=(Linear((Term(numbers(4, 3, 3)),)),))
+    with pytest.raises(TargetError, match="one shape"):
+        replace(NETWORK, context_layers=(Linear((Term(),), numbers(4, 3)),))

@@ -8,8 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnforge.network import Attention, Network, Rows, content_digest, count_parameters, digest, flatten, unflatten
-from attnforge.network.flatten import is_weight
+from attnforge.errors import FileFormatError
+from attnforge.network import (
+    Attention,
+    Network,
+    Rows,
+    Softmax,
+    content_digest,
+    count_parameters,
+    digest,
+    flatten,
+    unflatten,
+)
+from attnforge.network.flatten import MAX_LAYERS, is_weight
 from tests.network.examples import CONTEXT, NETWORKS, M, N, alone, head
 
 
@@ -57,12 +68,12 @@ def test_the_digest_changes_with_structure_claims_and_rows():
         Attention((replace(one, query_rows=Rows.some([0, 1, 2, 3])),)),
         Attention((replace(one, query_rows=Rows.some([0, 1, 3, 2])),)),
         Attention((replace(one, key_rows=Rows("own")),)),
-        Attention((replace(one, key_rows=Rows(source="context")),)),
         Attention((replace(one, key_rows=Rows.some([1])),)),
         Attention((replace(one, memory_keys=None, memory_values=None),)),
     ]
-    networks = [alone(layer), *map(alone, changed), Network((layer,), M, None), Network((layer,), M + 1, N)]
-    networks += [Network((layer,), M, N, CONTEXT), Network((layer, layer), M, N), Network((), M, N)]
+    networks = [alone(layer), *map(alone, changed), Network((layer,), M, None), Network((layer,), M, N + 1)]
+    networks += [Network((layer,), M, N, CONTEXT), Network((layer, layer), M, N), Network((Softmax(), layer), M, N)]
+    networks += [Network((Attention((replace(one, key_rows=Rows(source="context")),)),), M, N, (N, M))]
     assert len({digest(network) for network in networks}) == len(networks)
 
 
@@ -94,3 +105,65 @@ def test_zeros_are_parameters_but_not_counted_twice():
     skeleton, arrays = flatten(network)
     arrays["layer0.constant"] = np.zeros_like(arrays["layer0.constant"])
     assert count_parameters(unflatten(skeleton, arrays)) == (total, nonzero - 3)
+
+
+def repeated(times: int, *, copies: bool = False) -> Network:
+    """The same two layers again and again, as the same objects or as equal ones."""
+    one, other = head(memory=3, rows=Rows()), head(seed=7, memory=2)
+    blocks = [
+        (
+            Attention((replace(one, query=one.query.copy()) if copies else one,), residual=True),
+            Attention((other,), True),
+        )
+        for _ in range(times)
+    ]
+    return Network(tuple(layer for block in blocks for layer in block), M, N)
+
+
+def test_layers_that_repeat_are_stored_once():
+    network = repeated(100)
+    skeleton, arrays = flatten(network)
+    assert len(skeleton["layers"]) == 2
+    assert skeleton["order"] == [0, 1] * 100
+    assert arrays.keys() == flatten(repeated(1))[1].keys()
+    again = rebuilt(network)
+    assert len(again.layers) == 200
+    assert {id(layer) for layer in again.layers} == {id(layer) for layer in again.layers[:2]}
+    assert digest(again) == digest(network) == digest(repeated(100, copies=True))
+    assert count_parameters(network) == count_parameters(repeated(1))
+    assert digest(repeated(99)) != digest(network)
+    tokens = np.linspace(-1.0, 1.0, N * M).reshape(N, M)
+    np.testing.assert_array_equal(again(tokens), network(tokens))
+
+
+def test_layers_that_differ_in_one_bit_are_two():
+    one = head(memory=3)
+    minus = replace(one, memory_values=np.where(np.arange(3)[:, None] == 0, -0.0, one.memory_values))
+    plus = replace(one, memory_values=np.where(np.arange(3)[:, None] == 0, 0.0, one.memory_values))
+    assert len(flatten(Network((Attention((minus,)), Attention((plus,))), M, N))[0]["layers"]) == 2
+    assert len(flatten(Network((Attention((plus,)), Attention((plus,))), M, N))[0]["layers"]) == 1
+
+
+@pytest.mark.parametrize("order", [[0, 2], [-1], ["0"], [True], {"0": 1}, [], [0] * (MAX_LAYERS + 1)])
+def test_an_order_that_counts_other_layers_is_refused(order):
+    skeleton, arrays = flatten(repeated(3))
+    with pytest.raises(FileFormatError, match=r"order of layers|at least one|at most 100,000"):
+        unflatten({**skeleton, "order": order}, arrays)
+
+
+def test_an_array_without_a_place_is_refused():
+    skeleton, arrays = flatten(NETWORKS["memory"])
+    with pytest.raises(FileFormatError, match=r"description names\. Got layer0\.head1\.query"):
+        unflatten(skeleton, {**arrays, "layer0.head1.query": np.ones((M, 2))})
+
+
+@pytest.mark.parametrize(
+    "claims", [{"kind": "register", "formula": "x"}, {"construction": "x"}, ["anchor"], "anchor", 7, {}]
+)
+def test_claims_of_an_unknown_kind_are_none(claims):
+    network = alone(Attention((head(memory=3, claims=True),)))
+    skeleton, arrays = flatten(network)
+    skeleton["layers"][0]["heads"][0]["claims"] = claims
+    found = unflatten(skeleton, {**arrays, "layer0.head0.claims.range": np.ones(2)})
+    assert found.heads[0].claims is None
+    assert digest(found) == digest(alone(Attention((head(memory=3),))))

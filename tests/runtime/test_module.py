@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnforge.errors import DomainError
-from attnforge.network import attention_weights, count_parameters, rounded
+from attnforge.network import Network, attention_weights, count_parameters, rounded
 from attnforge.runtime import AttentionNetwork
 from tests.network.examples import NETWORKS, inputs
 
@@ -178,3 +178,23 @@ def test_a_wrong_shape_is_refused_with_the_one_wanted(shape):
 def test_a_missing_second_input_is_refused():
     with pytest.raises(DomainError, match=r"reads a second input .* Got one input\. Call net\(X, Y\)"):
         module_of("context")(torch.zeros(4, 3))
+
+
+def test_a_layer_applied_again_has_its_weights_once():
+    one = NETWORKS["residual"]
+    network = Network(one.layers * 50, one.features, one.tokens)
+    module = AttentionNetwork(network, torch.float64, trainable=True)
+    alone = AttentionNetwork(one, torch.float64, trainable=True)
+    count = [sum(weight.numel() for weight in each.parameters()) for each in (module, alone)]
+    assert count[0] == count[1]
+    (tokens,) = inputs(network)
+    np.testing.assert_allclose(module(torch.from_numpy(tokens)).detach(), network(tokens), rtol=1e-9)
+
+
+def test_a_second_input_that_is_not_read_is_refused():
+    network = NETWORKS["memory"]
+    tokens = torch.zeros(2, network.features)
+    with pytest.raises(DomainError, match=r"reads one input\. Got a second one"):
+        AttentionNetwork(network, torch.float64)(tokens, tokens)
+    with pytest.raises(DomainError, match=r"reads one input\. Got a second one"):
+        network(tokens.numpy(), tokens.numpy())

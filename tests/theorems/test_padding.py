@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import attnforge as af
-from attnforge.network import Attention, Linear, Network, Term
+from attnforge.network import Attention, Linear, Network, Softmax, Term
 from attnforge.runtime import audit
 from attnforge.theorems.padding import padded
 
@@ -57,5 +57,6 @@ def test_a_changed_token_is_seen():
 
 def test_other_networks_are_not_padded():
     memory, _ = both("a function")
+    head = memory.network.heads[0]
     with pytest.raises(af.RefusalError, match="linear map and one head"):
-        padded(Network((memory.network.layers[1], Attention(memory.network.heads)), 2, 1))
+        padded(Network((Softmax(), Attention((head,))), len(head.query), 1))

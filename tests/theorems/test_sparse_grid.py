@@ -9,10 +9,11 @@ import pytest
 
 from attnforge.anchors.combination import combine
 from attnforge.errors import RefusalError
-from attnforge.network import Attention, apply
+from attnforge.network import apply
 from attnforge.targets import Box, Function
 from attnforge.theorems.max_affine import flat_values
 from attnforge.theorems.sparse_grid import SparseGrid
+from tests.laws.cases import with_head
 
 GRID = SparseGrid()
 
@@ -49,11 +50,8 @@ def test_a_value_disturbed_is_seen(six):
     asked, plan = six
     x = np.random.default_rng(9).random((500, 6))
     network = GRID.build(asked, plan)
-    (layer,) = (layer for layer in network.layers if isinstance(layer, Attention))
-    values = layer.heads[0].memory_values.copy()
-    layer.heads[0].memory_values[:] = values[::-1]
+    network = with_head(network, memory_values=network.heads[0].memory_values[::-1])
     wrong = np.abs(apply(network, x[:, None]).ravel() - decay(x)).max()
-    layer.heads[0].memory_values[:] = values
     assert wrong > 1e-4
 
 

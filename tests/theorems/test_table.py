@@ -9,6 +9,7 @@ from attnforge.targets.table import Table
 from attnforge.theorems import table as module
 from attnforge.theorems.registry import CONSTRUCTIONS
 from attnforge.theorems.table import TableHead
+from tests.laws.cases import changed, with_head
 
 RNG = np.random.default_rng(0)
 POINTS = RNG.uniform(0, 2, size=(150, 2))
@@ -39,7 +40,8 @@ def test_the_network_meets_the_table(table: Table, dtype: str) -> None:
 def test_a_moved_key_breaks_it() -> None:
     theorem = TableHead()
     network = theorem.build(SCATTERED, theorem.size(SCATTERED, 1e-3, "float64"))
-    network.heads[0].memory_keys[3, 0] += 0.1
+    keys = network.heads[0].memory_keys
+    network = with_head(network, memory_keys=changed(keys, (3, 0), keys[3, 0] + 0.1))
     assert np.abs(run(network, SCATTERED.points)[:, 0] - SCATTERED.table_values).max() > 1e-3
 
 

@@ -69,8 +69,8 @@ def check(network: Network, target: Target, certificate: Certificate, dtype: str
     bound = certificate.bound
     if bound is not None and arithmetic(dtype) not in certificate.assumptions:
         return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
-    model = rounded(network, dtype)
     try:
+        model = rounded(network, dtype)
         width, outputs = check_architecture(model), target.outputs or 1
         if width != outputs:
             raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features")

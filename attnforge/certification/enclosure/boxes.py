@@ -46,8 +46,8 @@ def bounds_on_boxes(
     """
     if not isinstance(target, Formula) or not is_enclosed(target) or network.features != domain.lower.size:
         return None
-    run = rounded(network, dtype)
     try:
+        run = rounded(network, dtype)
         encode, heads = read_heads(run)
         if check_architecture(run) != 1:
             return None

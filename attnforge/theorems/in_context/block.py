@@ -5,6 +5,7 @@ Every block is linear maps, softmax heads and residual connections; T steps are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -44,13 +45,13 @@ def _residual_layers(algorithm: Algorithm, features: Features, sharpness: Sharpn
         return _interpolated(features, sharpness.row)
     if algorithm.link == "identity":
         return []
-    heads: dict[str, tuple[Head, ...]] = {
-        "clamp": (identity_link(features, sharpness.residual),),
-        "logistic": (logistic_link(features),),
-        "softmax": (softmax_link(features, 1.0), softmax_link(features, -1.0)),
-        "exponential": (exponential_link(features, 1.0), exponential_link(features, -1.0)),
+    heads: dict[str, Callable[[], tuple[Head, ...]]] = {
+        "clamp": lambda: (identity_link(features, sharpness.residual),),
+        "logistic": lambda: (logistic_link(features),),
+        "softmax": lambda: (softmax_link(features, 1.0), softmax_link(features, -1.0)),
+        "exponential": lambda: (exponential_link(features, 1.0), exponential_link(features, -1.0)),
     }
-    layers: list[Layer] = [_cleared(features, "residual"), Attention(heads[algorithm.link], residual=True)]
+    layers: list[Layer] = [_cleared(features, "residual"), Attention(heads[algorithm.link](), residual=True)]
     if algorithm.link == "clamp":
         layers.append(_clamped(algorithm.delta, features, sharpness.gate))
     return layers

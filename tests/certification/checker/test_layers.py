@@ -158,7 +158,6 @@ def test_scores_that_overflow_say_nothing():
         (Softmax(),),
         (Softmax(), Linear((Term(np.eye(2)), Term(np.eye(2))))),
         (Softmax(), Linear((Term(np.eye(2), np.eye(1)),))),
-        (Linear((), np.ones((1, 2))),),
     ],
 )
 def test_layers_it_cannot_read_are_refused(layers):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import attnforge as af
 from attnforge.errors import CertificateError
 from attnforge.experiments.constructed_vs_trained.form_bound import bound_along_form
-from attnforge.network import Attention, Linear, Network
+from attnforge.network import Attention, Network
 from tests.experiments.constructed_vs_trained.moved_weights import TARGET, moved, small_head
 
 
@@ -52,8 +52,13 @@ def test_more_cells_give_a_smaller_bound_and_a_wrong_value_a_larger_one() -> Non
     assert bound_along_form(wrong, TARGET) > 0.3
 
 
-def _with_nan(network: Network) -> Network:
-    return moved(network, np.nan, 0)
+def _beyond(network: Network) -> Network:
+    return moved(network, 1e308, 0)
+
+
+def _two_terms(network: Network) -> Network:
+    encode: Any = network.layers[0]
+    return replace(network, layers=(replace(encode, terms=encode.terms * 2), network.layers[1]))
 
 
 def _two_heads(network: Network) -> Network:
@@ -64,10 +69,10 @@ def _two_heads(network: Network) -> Network:
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (_with_nan, "finite"),
+        (_beyond, "finite"),
         (_two_heads, "one head after one linear term"),
         (lambda network: replace(network, layers=network.layers[:1]), "one layer of attention"),
-        (lambda network: replace(network, layers=(Linear(()), network.layers[1])), "one head after one linear term"),
+        (_two_terms, "one head after one linear term"),
     ],
 )
 def test_other_networks_are_refused(spoil: Any, text: str) -> None:

@@ -112,7 +112,8 @@ def test_what_has_no_constant_keys_is_refused():
 def test_other_layers_are_refused():
     network = memory_network(ONE, np.zeros((2, 3)), "tensor_grid")
     encode, attention = network.layers
-    residual = Network((encode, replace(attention, residual=True)), 1, 1)
+    both = replace(attention.heads[0], output=np.ones((1, 2)))
+    residual = Network((encode, replace(attention, heads=(both,), residual=True)), 1, 1)
     with pytest.raises(RefusalError, match="other layers"):
         prompt_tokens(residual)
     doubled = Network((Linear((Term(np.eye(1, 2)), Term(np.eye(1, 2)))), attention), 1, 1)
