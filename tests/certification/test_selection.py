@@ -141,7 +141,7 @@ def test_soft_heads_are_bounded_too():
 def test_heads_that_skip_rows_or_write_otherwise_are_refused():
     net = max_affine(peak, SQUARE, cells=Adaptive(9), lipschitz=9.4)
     with pytest.raises(af.CertificateError, match="Every token asks the head"):
-        certify(edited(net, query_rows=Rows.some([])), net.target)
+        certify(edited(net, query_rows=Rows.some([0])), net.target)
     with pytest.raises(af.CertificateError, match="writes its values as they are"):
         certify(edited(net, output=np.array([[2.0]])), net.target)
 

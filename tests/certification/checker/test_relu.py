@@ -128,7 +128,9 @@ def test_layers_must_be_the_targets():
     first, heads, last = net.network.layers
     twice = Linear((Term(np.eye(1)),))
     no_one = replace(first, terms=(Term(first.terms[0].map[:, :-1]),), constant=first.constant[:, :-1])
-    others = [first, heads, last, twice], [first, replace(heads, residual=True), last], [last], [no_one, last]
+    added = replace(heads, heads=tuple(replace(h, output=np.eye(1, len(h.query))) for h in heads.heads), residual=True)
+    wide = Linear((Term(np.ones((len(heads.heads[0].query), 1))),))
+    others = [first, heads, last, twice], [first, added, wide], [Linear((Term(np.ones((2, 1))),))], [no_one, last]
     for layers in others:
         with pytest.raises((CertificateError, ValueError)):
             verdict(net, 1e9, replace(net.network, layers=tuple(layers)))
