@@ -47,6 +47,10 @@ class Certificate:
     ``status``: ``proved``; ``conditional`` on ``assumptions`` the user made; or ``sampled``, then ``bound`` is None and
     only ``estimate`` is known. ``parts`` add up to ``bound``. ``domain`` lists (lower, upper) flat, ``digest``
     identifies the network and ``target`` what it is compared with.
+
+    Of an algorithm on one prompt (then ``domain`` is empty) there is also ``step``, the parts of the largest error of
+    one step, ``contraction``, the Lipschitz constant q of a step, and ``minimiser``, a bound of the Euclidean distance
+    to the minimiser, None where q = 1: nothing then says how fast the exact iteration converges.
     """
 
     status: Status
@@ -59,6 +63,9 @@ class Certificate:
     digest: str
     target: str
     estimate: Estimate | None = field(default=None)
+    step: Mapping[str, float] | None = None
+    contraction: float | None = None
+    minimiser: float | None = None
 
     def __str__(self) -> str:
         if self.bound is None:
@@ -66,7 +73,14 @@ class Certificate:
             seen = "" if self.estimate is None else f"; {what} {self.estimate.error:.3g}"
             return f"sampled: no bound{seen}"
         parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())
-        return f"{self.status}: |net(x) - f(x)| <= {self.bound:.3g} on the whole domain, in {self.dtype} ({parts})"
+        near = "" if self.minimiser is None else f"; within {self.minimiser:.3g} of the minimiser"
+        return f"{self.status}: {self.statement(3)}, in {self.dtype} ({parts}){near}"
+
+    def statement(self, digits: int = 4) -> str:
+        """The bound as a formula in words."""
+        if self.step is not None:
+            return f"|net(X, y) - exact weights| <= {self.bound:.{digits}g} on this prompt"
+        return f"|net(x) - f(x)| <= {self.bound:.{digits}g} on the whole domain"
 
     def to_json(self) -> str:
         """JSON with floats in hexadecimal, so that nothing is lost."""
@@ -82,6 +96,12 @@ class Certificate:
             "target": self.target,
             "estimate": None if self.estimate is None else _estimate_data(self.estimate),
         }
+        if self.step is not None and self.contraction is not None:
+            data["drift"] = {
+                "step": {name: value.hex() for name, value in self.step.items()},
+                "contraction": self.contraction.hex(),
+                "minimiser": None if self.minimiser is None else self.minimiser.hex(),
+            }
         return json.dumps(data)
 
     @classmethod
@@ -89,7 +109,7 @@ class Certificate:
         """The inverse of :meth:`to_json`; anything else is refused."""
         try:
             data = json.loads(text)
-            estimate = data["estimate"]
+            estimate, drift = data["estimate"], data.get("drift")
             certificate = cls(
                 status=data["status"],
                 bound=None if data["bound"] is None else _finite(data["bound"]),
@@ -101,6 +121,7 @@ class Certificate:
                 digest=str(data["digest"]),
                 target=str(data["target"]),
                 estimate=None if estimate is None else _estimate(estimate),
+                **({} if drift is None else _drift(drift)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
             raise CertificateError("A certificate is JSON as written by to_json()", repr(error)[:200]) from error
@@ -134,3 +155,11 @@ def _estimate_data(estimate: Estimate) -> dict[str, Any]:
 
 def _estimate(data: Mapping[str, Any]) -> Estimate:
     return Estimate(_finite(data["error"]), tuple(_finite(value) for value in data["at"]))
+
+
+def _drift(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "step": {str(name): _finite(value) for name, value in data["step"].items()},
+        "contraction": _finite(data["contraction"]),
+        "minimiser": None if data["minimiser"] is None else _finite(data["minimiser"]),
+    }

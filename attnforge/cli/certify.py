@@ -86,9 +86,9 @@ def _prove(model: Compiled, advance: Callable[[float], None]) -> tuple[Certifica
         return None, f"no bound can be proved: {str(error).strip()}"
 
 
-def disagreement(stored: Certificate, proved: Certificate | None) -> str | None:
+def disagreement(stored: Certificate | None, proved: Certificate | None) -> str | None:
     """None where everything the stored certificate says follows from what was proved, else what does not."""
-    if stored.bound is None:
+    if stored is None or stored.bound is None:
         return "the stored certificate states no bound"
     if proved is None or proved.bound is None:
         return "no bound can be proved"
@@ -102,7 +102,7 @@ def disagreement(stored: Certificate, proved: Certificate | None) -> str | None:
     return f"it leaves out an assumption: {missing[0]}" if missing else None
 
 
-def _print_verdict(stored: Certificate, proved: Certificate | None, problem: str | None) -> None:
+def _print_verdict(stored: Certificate | None, proved: Certificate | None, problem: str | None) -> None:
     facts = {
         "stored": str(stored),
         "recomputed": "none" if proved is None else str(proved),
@@ -114,7 +114,7 @@ def _print_verdict(stored: Certificate, proved: Certificate | None, problem: str
     print_facts(facts, {"verdict": "bold green" if problem is None else "bold red"})
 
 
-def _print_data(file: str, stored: Certificate, proved: Certificate | None, problem: str | None) -> None:
+def _print_data(file: str, stored: Certificate | None, proved: Certificate | None, problem: str | None) -> None:
     print_json(
         {
             "file": file,

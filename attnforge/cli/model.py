@@ -54,8 +54,10 @@ def model_data(model: Compiled) -> dict[str, Any]:
     }
 
 
-def certificate_data(certificate: Certificate) -> dict[str, Any]:
+def certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
     """The certificate as plain data."""
+    if certificate is None:
+        return None
     seen = certificate.estimate
     return {
         "status": certificate.status,

@@ -64,7 +64,7 @@ def diagnose(net: Any, x: Any = None, *, points: int = POINTS, seed: int = 0, dt
     _whole("seed", seed, 0)
     if dtype is not None:
         machine(dtype)
-    if isinstance(net, Compiled):
+    if isinstance(net, Compiled) and net.target.layout != "prompt":
         return _compiled(net, x, points, seed, dtype or net.dtype)
     if isinstance(net, Network):
         return _network(net, x, points, seed, dtype or "float64")

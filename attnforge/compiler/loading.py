@@ -7,8 +7,10 @@ import os
 from attnforge.certification.checker.agreement import disagreements
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.in_context import InContextNetwork
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file import FORMAT, MAX_FILE, StoredModel, read
+from attnforge.targets import Iteration
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
@@ -29,7 +31,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
         raise FileFormatError(f"The certificate must be about the stored {what}", f"another {what}", "Certify again")
     if found.format < FORMAT:
         return _certified_anew(found)
-    return Compiled(found.network, found.target, found.certificate, found.construction, found.dtype, found.reason)
+    make = InContextNetwork if isinstance(found.target, Iteration) else Compiled
+    return make(found.network, found.target, found.certificate, found.construction, found.dtype, found.reason)  # type: ignore[arg-type]
 
 
 def _certified_anew(found: StoredModel) -> Compiled:

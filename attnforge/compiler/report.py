@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnforge.certification import Certificate
 from attnforge.network import count_parameters
 from attnforge.targets import Box
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def facts(compiled: Compiled) -> dict[str, str]:
     """Label and value of every line of the report."""
     total, nonzero = count_parameters(compiled.network)
-    certificate = compiled.certificate
+    certificate: Certificate | None = compiled.certificate
     lines = {
         "target": compiled.target.describe(),
         "domain": _domain(compiled.domain, compiled.target.names),
@@ -28,8 +29,11 @@ def facts(compiled: Compiled) -> dict[str, str]:
         "parameters": f"{total:,} ({nonzero:,} non-zero)",
         "dtype": compiled.dtype,
     }
+    if certificate is None:
+        lines["certificate"] = "none: see `because`; net.certify(X, y) certifies one prompt"
+        return lines
     if certificate.bound is not None:
-        lines["certificate"] = f"{certificate.status}: |net(x) - f(x)| <= {certificate.bound:.4g} on the whole domain"
+        lines["certificate"] = f"{certificate.status}: {certificate.statement()}"
         lines["parts"] = ", ".join(f"{name} {value:.3g}" for name, value in certificate.parts.items())
     if certificate.estimate is not None:
         what = "largest error found" if certificate.norm == "sup" else f"{certificate.norm} error, by quadrature, about"
@@ -52,6 +56,8 @@ def _count(number: int, noun: str) -> str:
 
 def _domain(box: Box, names: tuple[str, ...] | None) -> str:
     lower, upper = box.lower, box.upper
+    if not box.shape:
+        return f"every number in [{float(lower):g}, {float(upper):g}]"
     if names is not None:
         return ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in zip(names, lower, upper, strict=True))
     if np.all(lower == lower.flat[0]) and np.all(upper == upper.flat[0]):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from attnforge.compiler.in_context import InContextNetwork, certified_iteration, stacked
 from attnforge.errors import RefusalError, TargetError
-from attnforge.in_context.fitted import InContextNetwork
-from attnforge.theorems.in_context.algorithm import Algorithm, Link
+from attnforge.lemmas.link_row import Row
+from attnforge.targets.in_context import Iteration
+from attnforge.targets.in_context.algorithm import Algorithm, Link
+from attnforge.targets.in_context.features import Features
 from attnforge.theorems.in_context.block import block
-from attnforge.theorems.in_context.features import Features
-from attnforge.theorems.in_context.interpolation import Asked, Row, row_for
+from attnforge.theorems.in_context.interpolation import Asked, row_features, row_for
 from attnforge.theorems.in_context.sharpness import TYPICAL, balanced
 
 Route = Literal["small_sharpness", "interpolation"]
@@ -46,7 +48,7 @@ class Regression:
 
     link: ClassVar[Link] = "identity"
     curvature: ClassVar[float] = 1.0  # the largest second derivative of the loss
-    spread: ClassVar[float | None] = None  # the largest residual, where the link bounds it
+    spread: ClassVar[float | None] = None  # half of the largest residual, where the link bounds it
     extrapolated: ClassVar[bool] = True
 
     def build(self, features: int, examples: int | None = None, data_bound: float | None = None) -> InContextNetwork:
@@ -55,8 +57,9 @@ class Regression:
         Args:
             features: inputs d of an example.
             examples: not needed; given, calls with another number are refused.
-            data_bound: a bound of all |x_ij| and |y_i|, for the step size "auto" and the range of the sharpness. With
-                the interpolation route anchors cover so much: forms and residuals beyond it are cut, and certified so.
+            data_bound: a bound of all |x_ij| and, of squares and Huber's loss, |y_i|: larger ones are refused. It
+                gives the step size "auto", the range of the sharpness, and a certificate for all prompts within it.
+                With the interpolation route anchors cover so much: forms beyond it are cut, and certified so.
         """
         if self.momentum:
             got = f"{self.momentum!r}: steps with momentum may expand distances, and their drift is not certified"
@@ -66,14 +69,14 @@ class Regression:
         inputs = features + self.fit_intercept
         algorithm = self._algorithm(self._rate(inputs, data_bound))
         reach = data_bound or REACH
-        sharpness = balanced(self.dtype, self.spread or TYPICAL * reach, reach, self.extrapolated)
+        size = self.spread or (1.0 if data_bound is None else TYPICAL * data_bound)
+        sharpness = balanced(self.dtype, size, reach, self.extrapolated, algorithm.delta)
         row = self._row(algorithm, data_bound)
         sharpness = replace(sharpness, row=row)
-        tokens = row.features(inputs) if row else Features(inputs, self._outputs())
-        layers = block(algorithm, tokens, sharpness)
-        return InContextNetwork(
-            algorithm, tokens, sharpness, layers, self.steps, self.dtype, self.fit_intercept, examples
-        )
+        tokens = row_features(row, inputs) if row else Features(inputs, self._outputs())
+        target = Iteration(algorithm, tokens, self.steps, data_bound, examples)
+        network = stacked(block(algorithm, tokens, sharpness), target)
+        return certified_iteration(network, target, "in_context", self.dtype)
 
     def _row(self, algorithm: Algorithm, data_bound: float | None) -> Row | None:
         """The anchors of the interpolation route."""
@@ -159,7 +162,7 @@ class Logistic(Regression):
     alpha: float = 0.0
     link: ClassVar[Link] = "logistic"
     curvature: ClassVar[float] = 0.25
-    spread: ClassVar[float | None] = 1.0
+    spread: ClassVar[float | None] = 0.5
     extrapolated: ClassVar[bool] = False
 
     def _penalties(self) -> tuple[float, float]:
@@ -174,7 +177,7 @@ class SoftmaxRegression(Regression):
     alpha: float = 0.0
     link: ClassVar[Link] = "softmax"
     curvature: ClassVar[float] = 0.5
-    spread: ClassVar[float | None] = 1.0
+    spread: ClassVar[float | None] = 0.5
 
     def _penalties(self) -> tuple[float, float]:
         return self.alpha, 0.0

@@ -33,6 +33,8 @@ def check(
     """
     model = read(path, max_bytes=max_bytes)
     effort = Effort(cells, workers or os.cpu_count() or 1, progress or (lambda _: None))
+    if model.certificate is None:
+        return Verdict("unprovable", "without a bound of the data there is no certificate for all prompts")
     found = check_certificate(model.network, model.target, model.certificate, model.dtype, effort)
     if model.is_intact or found.verdict == "rejected":
         return found

@@ -24,7 +24,7 @@ from attnforge.certification.certificate import Certificate
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file.stored import KEY, READ, StoredModel
 from attnforge.network import Network, check_architecture, content_digest, digest, unflatten
-from attnforge.targets import target_from_data
+from attnforge.targets import Iteration, target_from_data
 
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
 MAX_REASON = 1000  # characters shown of why a construction was chosen
@@ -72,8 +72,11 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
         width = check_architecture(network)
         _check_words(network)
         target = target_from_data(metadata["target"], _under("target.", arrays))
-        certificate = Certificate.from_json(metadata["certificate"])
-        if certificate.digest == content_digest(metadata["network"], weights):  # about the network as it is stored,
+        stored = metadata["certificate"]
+        certificate = None if stored is None else Certificate.from_json(stored)
+        if certificate and certificate.digest == content_digest(
+            metadata["network"], weights
+        ):  # about the network as it is stored,
             certificate = replace(
                 certificate, digest=digest(network)
             )  # so about what was read of it: claims may be less
@@ -85,8 +88,10 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
         raise FileFormatError(error.requirement, got, error.remedy) from error
     except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
-    if width != (target.outputs or 1):
-        got = f"{width} features for {target.outputs or 1} outputs"
+    if certificate is None and not isinstance(target, Iteration):
+        raise FileFormatError("A model without examples has a certificate", "none", "Build it anew")
+    if width != target.written:
+        got = f"{width} features for {target.written} outputs"
         raise FileFormatError("The network must write the target's outputs", got, "Build it anew")
     return StoredModel(network, target, certificate, construction, dtype, reason, is_intact, metadata["format"])
 

@@ -26,7 +26,7 @@ class StoredModel:
 
     network: Network
     target: Target
-    certificate: Certificate
+    certificate: Certificate | None
     construction: str
     dtype: str
     reason: str

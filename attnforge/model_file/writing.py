@@ -46,6 +46,6 @@ def _content(model: StoredModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[
         "dtype": model.dtype,
         "network": skeleton,
         "target": target,
-        "certificate": model.certificate.to_json(),
+        "certificate": None if model.certificate is None else model.certificate.to_json(),
     }
     return metadata, arrays

@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 
 
 def check_compiled(net: Any, figure: str) -> None:
-    """Refuse what has no target: bare networks, in-context networks, prompts.
+    """Refuse what has no target on a box of points: bare networks, in-context networks, prompts.
 
     >>> import attnforge as af
     >>> check_compiled(af.constructions.gate([1.0], 0.0, -1, 1).network, "section")
@@ -23,7 +23,8 @@ def check_compiled(net: Any, figure: str) -> None:
     attnforge.errors.TargetError: plot.section draws a compiled target. Got Network, which is none. Use \
 plot.graph, or what af.compile, af.constructions or af.load return.
     """
-    if isinstance(getattr(net, "target", None), Target) and isinstance(getattr(net, "network", None), Network):
+    target = getattr(net, "target", None)
+    if isinstance(target, Target) and target.layout != "prompt" and isinstance(getattr(net, "network", None), Network):
         return
     remedy = "Use plot.graph, or what af.compile, af.constructions or af.load return"
     if hasattr(net, "compiled"):

@@ -1,4 +1,4 @@
-"""A block of layers applied again and again to a prompt made from examples, as an ``nn.Module``."""
+"""Blocks of layers on a prompt made from examples, as an ``nn.Module``."""
 
 from __future__ import annotations
 
@@ -11,32 +11,26 @@ from attnforge.runtime.module import AttentionNetwork
 
 
 class LoopedModule(nn.Module):
-    """(X, y) to what ``read`` finds in the tokens after ``steps`` times the block; ``assemble`` makes the tokens.
+    """(X, y) to what ``read`` finds in the tokens after all blocks of ``period`` layers; ``assemble`` makes the tokens.
 
-    All steps share the weights of one block. Nothing is checked.
+    Blocks that share their layers share their weights. Nothing is checked.
     """
 
     def __init__(
         self,
-        block: AttentionNetwork,
-        steps: int,
+        core: AttentionNetwork,
+        period: int,
         assemble: Callable[[Tensor, Tensor], Tensor],
         read: Callable[[Tensor], Tensor],
     ) -> None:
         super().__init__()
-        self.block, self.steps, self.assemble, self.read = block, steps, assemble, read
+        self.core, self.period, self.assemble, self.read = core, period, assemble, read
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """What is read after the last step."""
-        tokens = self.assemble(x.to(self.block.dtype), y.to(self.block.dtype))
-        for _ in range(self.steps):
-            tokens = self.block(tokens)
-        return self.read(tokens)
+        """What is read after the last block."""
+        return self.read(self.core(self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))))
 
     def trajectory(self, x: Tensor, y: Tensor) -> Tensor:
-        """What is read after every step, along a new axis in front."""
-        tokens, found = self.assemble(x.to(self.block.dtype), y.to(self.block.dtype)), []
-        for _ in range(self.steps):
-            tokens = self.block(tokens)
-            found.append(self.read(tokens))
-        return torch.stack(found)
+        """What is read after every block, along a new axis in front."""
+        tokens = self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))
+        return torch.stack([self.read(state) for state in self.core.states(tokens, self.period)])

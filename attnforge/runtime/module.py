@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -37,6 +39,15 @@ class AttentionNetwork(nn.Module):
         for layer in self.layers:
             state = layer(state, second)
         return state.reshape(*tokens.shape[:-2], *state.shape[-2:])
+
+    def states(self, tokens: Tensor, period: int) -> Iterator[Tensor]:
+        """The tokens (..., n, m) after every ``period`` layers, of a network of one input."""
+        _check_shape(self, tokens)
+        state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
+        for i, layer in enumerate(self.layers, start=1):
+            state = layer(state, None)
+            if i % period == 0:
+                yield state.reshape(*tokens.shape[:-2], *state.shape[-2:])
 
     def attention(self, tokens: Tensor, context: Tensor | None = None) -> list[list[Tensor]]:
         """For each layer of attention, for each head, the softmax weights (..., query, key)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor, nn
 
 from attnforge.errors import DomainError
@@ -18,7 +16,7 @@ class TargetModule(nn.Module):
     features. Nothing is checked: NaN and points outside the certified domain pass through.
     """
 
-    def __init__(self, core: AttentionNetwork, layout: Literal["function", "tokens"], keep_features: bool) -> None:
+    def __init__(self, core: AttentionNetwork, layout: str, keep_features: bool) -> None:
         super().__init__()
         self.core, self.layout, self.keep_features = core, layout, keep_features
 

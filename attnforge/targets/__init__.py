@@ -3,6 +3,7 @@
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
+from attnforge.targets.in_context import Iteration
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -18,6 +19,7 @@ __all__ = [
     "Formula",
     "Function",
     "Grid",
+    "Iteration",
     "JointFunction",
     "Lipschitz",
     "ReluNetwork",

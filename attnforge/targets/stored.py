@@ -8,16 +8,18 @@ from typing import Any
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
+from attnforge.targets.in_context import Iteration
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.table import Table
 from attnforge.targets.target import AnyArray, Target
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-KINDS: dict[str, type[Formula | TruncatedLinear | ReluNetwork | Function | JointFunction | Table]] = {
+KINDS: dict[str, type[Formula | TruncatedLinear | ReluNetwork | Function | JointFunction | Table | Iteration]] = {
     "callable": Function,
     "joint_callable": JointFunction,
     "formula": Formula,
+    "in_context": Iteration,
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,
     "table": Table,

@@ -36,10 +36,11 @@ class Target(ABC):
     """A function to be approximated on a box.
 
     ``layout`` says how points are shaped: ``function`` targets take (..., d) and return (...), ``tokens`` targets
-    take (..., n, d) and return (..., n). With ``outputs`` = k both return k values, (..., k) or (..., n, k).
+    take (..., n, d) and return (..., n). With ``outputs`` = k both return k values, (..., k) or (..., n, k). A
+    ``prompt`` target takes the examples of a prompt.
     """
 
-    layout: Literal["function", "tokens"]
+    layout: Literal["function", "tokens", "prompt"]
     domain: Box
     outputs: int | None = None
 
@@ -70,6 +71,11 @@ class Target(ABC):
     def lipschitz(self) -> Lipschitz | None:
         """A Lipschitz constant on the domain, proved or given; None where nothing is known."""
         return None
+
+    @property
+    def written(self) -> int:
+        """Features that a network of this target writes."""
+        return self.outputs or 1
 
     @property
     def names(self) -> tuple[str, ...] | None:

@@ -7,8 +7,10 @@ from attnforge.network import Network, digest
 from attnforge.targets import Target
 
 
-def disagreements(network: Network, target: Target, certificate: Certificate, dtype: str) -> list[str]:
+def disagreements(network: Network, target: Target, certificate: Certificate | None, dtype: str) -> list[str]:
     """What the certificate is not about: of network, domain, target and dtype."""
+    if certificate is None:
+        return []
     box = tuple(zip(target.domain.lower.ravel().tolist(), target.domain.upper.ravel().tolist(), strict=True))
     agreement = {
         "network": certificate.digest == digest(network),

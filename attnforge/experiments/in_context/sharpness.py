@@ -29,6 +29,7 @@ def cases(settings: InContextSettings) -> list[Case]:
 
 def by_sharpness(task: Problem, dtype: str, heads: int, count: int) -> list[Row]:
     """Relative error of one step from zero by the sharpness of the aggregation head, and at the one chosen."""
+    from attnforge.compiler.in_context import stacked
     from attnforge.theorems.in_context.block import block
     from attnforge.theorems.in_context.sharpness import TYPICAL, balanced
 
@@ -39,7 +40,7 @@ def by_sharpness(task: Problem, dtype: str, heads: int, count: int) -> list[Row]
 
     def error(beta: float) -> float:
         sharpness = replace(chosen, aggregation=beta)
-        net = replace(built, sharpness=sharpness, block=block(built.algorithm, built.features, sharpness))
+        net = built.with_network(stacked(block(built.algorithm, built.features, sharpness), built.target))
         return norm(task.attention(net)[0] - exact) / norm(exact)
 
     betas = [*np.geomspace(1e-7, 1.0, count).tolist(), chosen.aggregation]

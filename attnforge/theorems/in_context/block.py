@@ -12,10 +12,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.lemmas.link_row import Row
 from attnforge.network import Attention, Head, Layer, Linear, Rows, Term
-from attnforge.theorems.in_context.algorithm import Algorithm
-from attnforge.theorems.in_context.features import Features
-from attnforge.theorems.in_context.interpolation import Row, interpolated_links, scaled_states
+from attnforge.targets.in_context.algorithm import Algorithm
+from attnforge.targets.in_context.features import Features
+from attnforge.theorems.in_context.interpolation import interpolated_links, scaled_states
 from attnforge.theorems.in_context.sharpness import Sharpness
 from attnforge.theorems.in_context.small_sharpness import (
     aggregation,

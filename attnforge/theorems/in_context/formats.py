@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Layer, Linear, Term
-from attnforge.theorems.in_context.features import Features, prompt
+from attnforge.targets.in_context.features import Features, prompt
 
 Array = npt.NDArray[np.float64]
 

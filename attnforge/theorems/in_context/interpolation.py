@@ -12,35 +12,27 @@ $\tanh t_k = L_k / (2 L_{\max})$: exact, whatever w is.
 keys for every pair (k, i'), a score $M e_i \cdot e_{i'}$ singles out i' = i, and the output is averaged: p n keys a
 token for the same numbers.
 
-**Error.** Let A and B bound $|r'|$ and $|r''|$, c be $\beta h^2$ for anchors h apart, and $\mu(c) \to \frac14$ the
-largest mean square of $(s - L_k)/h$. By Taylor's theorem at s
-$$ |\mathrm{out} - r(s)| \le A\,h\,E(c) + \tfrac12 B\,h^2 \mu(c) . $$
-E is the row's error on the identity. *Hard*: E = 0.43, order 1/p. *Tuned*, Huber: the row is $[-\delta, \delta]$, the
-truncated linear function of the paper's one-head theorem, E = 0.063. *Tuned*, smooth links: c below 3 and g ghost
-anchors beyond each end make E the saturation $(2\pi/c)e^{-\pi^2/c}$, so that least squares (B = 0) gains digits in
-proportion to p and the others have order $1/p^2$ up to a logarithm. Beyond its range the output, which increases with
-s, stays between the output at the end and the last anchor's value: r varies no more than that.
+**Error** (:mod:`attnforge.lemmas.link_row`). *Hard*: E = 0.43, order 1/p. *Tuned*, Huber: the row is
+$[-\delta, \delta]$, the truncated linear function of the paper's one-head theorem, E = 0.063. *Tuned*, smooth links: c
+below 3 and g ghost anchors beyond each end make E the saturation $(2\pi/c)e^{-\pi^2/c}$, so that least squares (B = 0)
+gains digits in proportion to p and the others have order $1/p^2$ up to a logarithm.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from attnforge.anchors import hard, tuned
 from attnforge.errors import RefusalError
 from attnforge.lemmas.leakage import interpolation
-from attnforge.lemmas.mean_square import mean_square
-from attnforge.lemmas.saturation import saturation, truncation
-from attnforge.lemmas.softmax import ratio_excess
+from attnforge.lemmas.link_row import Row, derivatives, reproduced
 from attnforge.network import Head, Rows
-from attnforge.theorems.in_context.algorithm import Algorithm, Link
-from attnforge.theorems.in_context.features import Features
+from attnforge.targets.in_context.algorithm import Algorithm
+from attnforge.targets.in_context.features import Features
 from attnforge.theorems.in_context.small_sharpness import SILENCE, state_rows
 from attnforge.theorems.truncated_linear import score_disturbance
 
@@ -49,46 +41,6 @@ Asked = Literal["tuned", "hard"]
 
 SHARPNESSES = tuple(0.25 * 12 ** (i / 15) for i in range(16))  # 0.25 to 3: softer needs more ghosts than it gains
 MOST_GHOSTS = 14
-LARGEST_EXPONENT = 700.0  # its exponential is still finite
-LOGISTIC_BEND = 1 / (6 * math.sqrt(3))  # the largest second derivative of the logistic function
-
-
-@dataclass(frozen=True)
-class Row:
-    """Anchors h apart and symmetric about zero, ``ghosts`` of them beyond each end of the range [-reach, reach].
-
-    ``sharpness`` is c, the beta of the scores times h^2.
-    """
-
-    link: Link
-    reach: float
-    count: int
-    ghosts: int
-    sharpness: float
-
-    @property
-    def spacing(self) -> float:
-        """The distance h of neighbours."""
-        return 2 * self.reach / (self.count - 1 - 2 * self.ghosts)
-
-    @property
-    def beta(self) -> float:
-        """The sharpness in units of scores."""
-        return self.sharpness / self.spacing**2
-
-    @property
-    def levels(self) -> Array:
-        """The anchors L_k."""
-        return np.asarray(self.spacing * (np.arange(self.count, dtype=np.float64) - (self.count - 1) / 2))
-
-    @property
-    def answers(self) -> Array:
-        """The values r(L_k): for logistic regression less one half, for Poisson regression without its y."""
-        return _answer(self.link, self.levels)
-
-    def features(self, inputs: int) -> Features:
-        """Tokens among which these anchors are."""
-        return Features(inputs, 1, tuple(self.levels.tolist()), tuple(self.answers.tolist()))
 
 
 def row_for(algorithm: Algorithm, reach: float, anchors: int, asked: Asked, dtype: str) -> Row:
@@ -119,69 +71,17 @@ def row_for(algorithm: Algorithm, reach: float, anchors: int, asked: Asked, dtyp
     return min(rows, key=lambda row: _estimate(row, disturbance * row.sharpness))
 
 
-def row_error(row: Row, form: float, disturbance: float) -> float:
-    """Bounds |out - r(s)| for all |s| up to ``form`` where scores are off by at most ``disturbance``.
-
-    Never more than r varies over form and anchors: a softmax does not leave the range of its values.
-    """
-    if row.link == "clamp":
-        return row.spacing * min(interpolation(row.sharpness, disturbance), row.count - 1.0)
-    widest = max(form, float(row.levels[-1]))
-    varies = float(np.diff(_answer(row.link, np.array([-widest, widest])))[0])
-    excess, width = ratio_excess(disturbance), math.sqrt(_mean_square(row, 0.0))
-    if not excess + width < math.inf:
-        return varies
-    found = _inside(row, min(form, row.reach), disturbance, excess)
-    if form > row.reach:
-        steep, _ = _derivatives(row.link, widest)
-        beyond = float(np.diff(_answer(row.link, np.array([row.reach, widest])))[0])
-        found += beyond + steep * excess * row.spacing * (row.ghosts + width)
-    return min(found, varies)
-
-
-def _inside(row: Row, form: float, disturbance: float, excess: float) -> float:
-    """The same for forms within the range; ratios of weights are off by at most ``excess``."""
-    h, (slope, bend) = row.spacing, _derivatives(row.link, form)
-    reproduced = _reproduced(row) + excess * math.sqrt(_mean_square(row, 0.0))
-    straight = slope * h * min(interpolation(row.sharpness, disturbance), reproduced)
-    if not bend:
-        return straight
-    growth = h if row.link == "exponential" else 0.0  # r'' between s and L_k is at most r''(s) exp(|s - L_k|)
-    return straight + bend / 2 * h * h * (1 + excess) * _mean_square(row, growth)
-
-
-def _mean_square(row: Row, growth: float) -> float:
-    found = mean_square(row.sharpness, growth)
-    return found if found <= (1 + row.ghosts) ** 2 else math.inf
-
-
-def _reproduced(row: Row) -> float:
-    """The error on the identity, in steps, of a row with ghosts."""
-    return saturation(row.sharpness, 1) + truncation(row.sharpness, float(row.ghosts), 1, row.count)
-
-
 def _estimate(row: Row, disturbance: float) -> float:
     """The bound at the end of the range, its mean square from the integral: for choosing, not for proving."""
-    slope, bend = _derivatives(row.link, row.reach)
-    mean = _reproduced(row) if row.ghosts else interpolation(row.sharpness, disturbance)
+    slope, bend = derivatives(row.link, row.reach)
+    mean = reproduced(row) if row.ghosts else interpolation(row.sharpness, disturbance)
     variance = 0.5 / row.sharpness
     return row.spacing * (slope * (mean + 2 * disturbance * math.sqrt(variance)) + bend / 2 * row.spacing * variance)
 
 
-def _answer(link: Link, form: Array) -> Array:
-    match link:
-        case "logistic":
-            return np.asarray(special.expit(form) - 0.5)
-        case "exponential":
-            return np.exp(np.minimum(form, LARGEST_EXPONENT))
-    return form
-
-
-def _derivatives(link: Link, form: float) -> tuple[float, float]:
-    """Bounds of the first and second derivative up to ``form``."""
-    if link == "exponential":
-        return (math.exp(min(form, LARGEST_EXPONENT)),) * 2
-    return (0.25, LOGISTIC_BEND) if link == "logistic" else (1.0, 0.0)
+def row_features(row: Row, inputs: int) -> Features:
+    """Tokens among which the row's anchors are."""
+    return Features(inputs, 1, tuple(row.levels.tolist()), tuple(row.answers.tolist()))
 
 
 def scaled_states(features: Features) -> Head:

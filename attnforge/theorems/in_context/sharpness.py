@@ -5,9 +5,11 @@ equal), by two heads of $\tfrac{8}{15} R z^4$, and rounding adds $c\,u/\beta$, c
 sum is least at
 $$ \beta = \Big(\frac{3\,c\,u}{2 R^3}\Big)^{1/3} \quad\text{or}\quad
    \beta = \Big(\frac{15\,c\,u}{32 R^5}\Big)^{1/5} . $$
-Where the link bounds residuals, R is that bound; else a quarter of the bound on the data: residuals shrink as the
-iteration converges, and what larger ones do at first is forgotten. The identity link reads forms as large as they come:
-it has the first formula with their bound. Gates are as sharp as the dtype can tell.
+R is typical of residuals once the iteration has come close, for what larger ones do at first is forgotten: half of what
+the link bounds them by, a quarter of the bound on the data, or 1 where nothing is known, as for data of unit variance.
+c is what a proof charges a sum over some hundred examples, more than a run loses. The identity link serves residuals
+up to the $\delta$ they are cut to, and loses half a roundoff: the first formula with c = 1. Gates are as sharp as the
+dtype can tell.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnforge.balls import machine
-from attnforge.theorems.in_context.interpolation import Row
+from attnforge.lemmas.link_row import Row
 
 TYPICAL = 0.25  # size of residuals, of the bound on the data
-ROUNDINGS = 8.0  # of a typical sum: rounding errors of n terms largely cancel
+ROUNDINGS = 64.0  # that the certificate of a sum over some hundred examples charges
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,10 @@ class Sharpness:
     row: Row | None = None
 
 
-def balanced(dtype: str, size: float, reach: float, extrapolated: bool) -> Sharpness:
-    """The sharpness for residuals of some size, and links and gates of values up to ``reach``."""
-    unit = ROUNDINGS * machine(dtype).accumulation
-    single = (1.5 * unit / size**3) ** (1 / 3)
-    double = (15 / 32 * unit / size**5) ** (1 / 5)
-    residual = (1.5 * unit / reach**3) ** (1 / 3)
-    return Sharpness(
-        double if extrapolated else single, residual, 4.0 / (machine(dtype).roundoff * max(reach, 1.0)), extrapolated
-    )
+def balanced(dtype: str, size: float, reach: float, extrapolated: bool, delta: float = 1.0) -> Sharpness:
+    """The sharpness for residuals of some size, gates of values up to ``reach``, and residuals cut to ``delta``."""
+    unit, roundoff = machine(dtype).accumulation, machine(dtype).roundoff
+    single = (1.5 * ROUNDINGS * unit / size**3) ** (1 / 3)
+    double = (15 / 32 * ROUNDINGS * unit / size**5) ** (1 / 5)
+    residual = (1.5 * unit / delta**3) ** (1 / 3)
+    return Sharpness(double if extrapolated else single, residual, 4.0 / (roundoff * max(reach, 1.0)), extrapolated)

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.network import Head, Rows
-from attnforge.theorems.in_context.features import Features
+from attnforge.targets.in_context.features import Features
 
 Array = npt.NDArray[np.float64]
 

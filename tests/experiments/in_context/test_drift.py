@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnforge.experiments.in_context.drift import along_the_stack
+from attnforge.experiments.in_context.drift import along_the_stack, certified_drift
 from attnforge.experiments.in_context.problems import problem
+from attnforge.in_context import LeastSquares
 
 
 def test_along_the_stack() -> None:
@@ -20,7 +21,9 @@ def test_along_the_stack() -> None:
     assert float(last["distance"] or 1) < 1e-11 < float(first["distance"] or 0)
 
 
-def test_bounds_that_do_not_exist_are_empty() -> None:
-    (row,) = along_the_stack(problem("Huber", 50, 3), "float32", 100, [100])
-    assert row["bound"] is None
-    assert float(row["drift"] or 1) < 1e-4
+def test_bounds_in_float32_and_those_that_do_not_exist() -> None:
+    task = problem("Huber", 50, 3)
+    (row,) = along_the_stack(task, "float32", 100, [100])
+    assert 1e-8 < float(row["drift"] or 0) < float(row["bound"] or 0) < 1e-2
+    diverging = LeastSquares(steps=3, learning_rate=100.0).build(task.x.shape[1])
+    assert certified_drift(diverging, task) is None

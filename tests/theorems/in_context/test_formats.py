@@ -16,7 +16,7 @@ from attnforge.in_context import LeastSquares
 from attnforge.network import Linear, Network, Term, check_architecture, digest
 from attnforge.network.apply import apply_layer
 from attnforge.runtime import AttentionNetwork, audit
-from attnforge.theorems.in_context.features import Features, prompt, weights_of
+from attnforge.targets.in_context.features import Features, prompt, weights_of
 from attnforge.theorems.in_context.formats import (
     MOST_BYTES,
     concatenated,

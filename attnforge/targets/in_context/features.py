@@ -45,7 +45,8 @@ class Features:
     answers: tuple[float, ...] = ()
 
     @cached_property
-    def _slices(self) -> dict[str, slice]:
+    def slices(self) -> dict[str, slice]:
+        """Where each feature stands, by name."""
         d, k = self.inputs, self.outputs
         sizes = {"x": d, "plain": d, "y": k, "w": d, "unit": k, "residual": k, "first": 1, "mirrored": 1, "state": 1}
         if self.levels:
@@ -54,14 +55,14 @@ class Features:
         return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
     def __getattr__(self, name: str) -> slice:
-        if name.startswith("_") or name not in self._slices:
+        if name.startswith("_") or name not in self.slices:
             raise AttributeError(name)
-        return self._slices[name]
+        return self.slices[name]
 
     @property
     def width(self) -> int:
         """Features of a token."""
-        return max(int(each.stop) for each in self._slices.values())
+        return max(int(each.stop) for each in self.slices.values())
 
     @property
     def states(self) -> int:
@@ -95,7 +96,7 @@ class Features:
         """
         blocks = []
         for name, factor in columns:
-            where = self._slices[name]
+            where = self.slices[name]
             block = np.zeros((self.width, into or where.stop - where.start))
             block[where] = factor * np.eye(where.stop - where.start, block.shape[1])
             blocks.append(block)

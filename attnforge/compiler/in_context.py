@@ -1,0 +1,188 @@
+"""A network that fits its prompt: called as net(X, y), it returns the weights after T steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import machine
+from attnforge.certification import Certificate
+from attnforge.certification.in_context.certify import certify_box, certify_prompt
+from attnforge.compiler.compiled import Compiled
+from attnforge.errors import DomainError, RefusalError
+from attnforge.network import Layer, Network
+from attnforge.targets.in_context import Algorithm, Features, Iteration
+
+if TYPE_CHECKING:
+    from attnforge.runtime.looped import LoopedModule
+
+Array = npt.NDArray[np.float64]
+
+
+class InContextNetwork(Compiled):
+    """Frozen softmax attention that runs an algorithm on the examples of its prompt.
+
+    The same weights serve any number of examples and any batch. ``target`` is the exact iteration. ``certificate``
+    bounds |net(X, y) - target| for every prompt of the data box; without a ``data_bound`` there is none, and ``reason``
+    says so. :meth:`certify` gives the certificate of one prompt, which is far smaller.
+    """
+
+    target: Iteration
+    certificate: Certificate | None  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        network: Network,
+        target: Iteration,
+        certificate: Certificate | None,
+        construction: str,
+        dtype: str,
+        reason: str = "asked for by name",
+    ) -> None:
+        self.network, self.target, self.certificate = network, target, certificate
+        self.construction, self.dtype, self.reason = construction, dtype, reason
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """What is minimised, and the step size."""
+        return self.target.algorithm
+
+    @property
+    def features(self) -> Features:
+        """What a token holds."""
+        return self.target.features
+
+    @property
+    def steps(self) -> int:
+        """Number of blocks."""
+        return self.target.steps
+
+    @property
+    def block(self) -> tuple[Layer, ...]:
+        """The layers of the first step; those of the others are the same where nobody changed them."""
+        return self.network.layers[: len(self.network.layers) // self.steps]
+
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Weights (..., d), or (..., d, K) of K classes, after all steps. NumPy in, NumPy out; torch in, torch out.
+
+        Args:
+            x: examples (..., n, d).
+            y: their values (..., n): numbers, labels 0 and 1, or classes 0 .. K - 1.
+        """
+        return self._run(x, y, every=False)
+
+    def trajectory(self, x: Any, y: Any) -> Any:
+        """The iterate after every block: (..., steps, d), or (..., steps, d, K)."""
+        return self._run(x, y, every=True)
+
+    def predict(self, x: Any, y: Any, x_query: Any) -> Any:
+        """Predictions (..., q) at points (..., q, d): numbers, rates, or probabilities (of K classes, (..., q, K))."""
+        weights = self(x, y)
+        many = self.features.outputs > 1
+        form = self.target.augmented(x_query) @ (weights if many else weights[..., None])
+        return self.algorithm.mean(form if many else form[..., 0])
+
+    def prompt(self, x: Any, y: Any) -> Any:
+        """The tokens (..., ahead + 2 n, width) that ``network`` and the core of ``module()`` take.
+
+        State tokens first, then anchors (of the interpolation route), every example (x, y), and every mirror image
+        (-x, -y); :mod:`attnforge.targets.in_context.features` lists the features of a token.
+        """
+        import torch
+
+        if not isinstance(x, torch.Tensor):
+            x, y = (np.asarray(z, dtype=np.float64) for z in (x, y))
+        self._check_examples(x, y)
+        return self.target.prompt(x, y)
+
+    def certify(self, x: Any, y: Any) -> Certificate:
+        """A bound of |net(X, y) - exact weights|, entry by entry, on these examples; from the network's own numbers.
+
+        For one prompt, x (n, d) and y (n,). ``parts`` add up to the bound after all steps, ``step`` are those of the
+        largest error of one step; ``contraction`` and ``minimiser`` say how fast it converges, and how close it came.
+        Refused where the step size is too large for the data.
+        """
+        data = [np.asarray(z, dtype=np.float64) for z in (x, y)]
+        self.target.check(*data)
+        if data[0].ndim != 2:
+            raise DomainError("A certificate is about one prompt", f"shape {data[0].shape}", "Certify them one by one")
+        return certify_prompt(self.network, self.target, self.dtype, *data)
+
+    def with_network(self, network: Network) -> InContextNetwork:
+        """The same iteration with other weights, certified anew."""
+        return certified_iteration(network, self.target, self.construction, self.dtype)
+
+    def with_steps(self, steps: int) -> InContextNetwork:
+        """So many times the first block."""
+        target = self.target.with_steps(steps)
+        return certified_iteration(stacked(self.block, target), target, self.construction, self.dtype)
+
+    def module(  # type: ignore[override]
+        self, dtype: str | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
+    ) -> LoopedModule:
+        """A ``torch.nn.Module`` called as ``module(X, y)``, all blocks on the prompt of X and y. It does not check."""
+        import torch
+
+        from attnforge.runtime import AttentionNetwork
+        from attnforge.runtime.looped import LoopedModule
+
+        if kernel not in ("auto", "dense"):
+            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
+        core = AttentionNetwork(self.network, getattr(torch, dtype or self.dtype), trainable)
+        module = LoopedModule(core, len(self.block), self.target.prompt, self._read)
+        return module if device is None else module.to(device)
+
+    def attention(self, x: Any, y: Any) -> list[list[Any]]:
+        """Softmax weights on the prompt of X and y: over layers of attention, over heads, (..., query, key)."""
+        import torch
+
+        given, (x, y) = isinstance(x, torch.Tensor), self._tensors(x, y)
+        with torch.no_grad():
+            core = self._module.to(x.device).core
+            found = core.attention(self.target.prompt(x.to(core.dtype), y.to(core.dtype)))
+        return found if given else [[weights.double().numpy() for weights in layer] for layer in found]
+
+    def _tensors(self, x: Any, y: Any) -> list[Any]:
+        import torch
+
+        data = [z if isinstance(z, torch.Tensor) else torch.from_numpy(np.array(z, dtype=np.float64)) for z in (x, y)]
+        self._check_examples(*data)
+        return data
+
+    def _check_examples(self, x: Any, y: Any) -> None:
+        self.target.check(*(z if isinstance(z, np.ndarray) else z.detach().cpu().double().numpy() for z in (x, y)))
+
+    def _run(self, x: Any, y: Any, every: bool) -> Any:
+        import torch
+
+        given = isinstance(x, torch.Tensor)
+        kind = x.dtype if given else np.result_type(np.asarray(x).dtype, np.float32)
+        data = self._tensors(x, y)
+        module = self._module.to(data[0].device)
+        place = -3 if self.features.outputs > 1 else -2
+        found = module.trajectory(*data).movedim(0, place) if every else module(*data)
+        return found.to(kind) if given else found.detach().to(torch.float64).numpy().astype(kind)
+
+    def _read(self, tokens: Any) -> Any:
+        held = tokens[..., : self.features.outputs, self.features.slices["w"]].swapaxes(-1, -2)
+        return held if self.features.outputs > 1 else held[..., 0]
+
+
+def stacked(block: tuple[Layer, ...], target: Iteration) -> Network:
+    """The network of all steps: one block after the other."""
+    return Network(block * target.steps, target.features.width, construction="in_context")
+
+
+def certified_iteration(
+    network: Network, target: Iteration, construction: str, dtype: str, reason: str = "asked for by name"
+) -> InContextNetwork:
+    """The network with the certificate of its data box, or with the reason why there is none."""
+    machine(dtype)
+    certificate = None
+    try:
+        certificate = certify_box(network, target, dtype)
+    except RefusalError as error:
+        reason = f"no certificate for all prompts: {error}"
+    return InContextNetwork(network, target, certificate, construction, dtype, reason)
