@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from .compiler import load as load
     from .compiler import measure as measure
     from .compiler import polish as polish
+    from .effort import Effort as Effort
     from .errors import AttnforgeError as AttnforgeError
     from .errors import CertificateError as CertificateError
     from .errors import DomainError as DomainError
     from .errors import FileFormatError as FileFormatError
+    from .errors import OutOfTimeError as OutOfTimeError
     from .errors import RefusalError as RefusalError
     from .errors import TargetError as TargetError
     from .errors import ToleranceError as ToleranceError
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 HOMES = {
     "attnforge.certification": ("Certificate",),
     "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "diagnose", "load", "measure", "polish"),
+    "attnforge.effort": ("Effort",),
     "attnforge.errors": (
         "AttnforgeError",
         "CertificateError",
         "DomainError",
         "FileFormatError",
+        "OutOfTimeError",
         "RefusalError",
         "TargetError",
         "ToleranceError",

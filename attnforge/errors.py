@@ -7,6 +7,7 @@ __all__ = [
     "CertificateError",
     "DomainError",
     "FileFormatError",
+    "OutOfTimeError",
     "RefusalError",
     "TargetError",
     "ToleranceError",
@@ -49,6 +50,10 @@ class RefusalError(_RequestError):
 
     ``smallest_tol`` is a tolerance that the same request gets, where one was found.
     """
+
+
+class OutOfTimeError(RefusalError):
+    """The time allowed ended before there was anything to return."""
 
 
 class ToleranceError(_RequestError):

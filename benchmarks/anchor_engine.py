@@ -37,7 +37,7 @@ from attnforge.anchors.fitting import Samples, cuts_between
 from attnforge.anchors.grid_fit import contract
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.resolve import resolve
-from attnforge.compiler.certifying import QUICK_POINTS
+from attnforge.effort import NORMAL
 from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE
 
 Array = npt.NDArray[np.float64]
@@ -248,7 +248,7 @@ def chebyshev(f: Callable[[Array], Array], box: af.Box, level: float) -> int:
 def _rows_of_a_check(net: af.Compiled, function: Callable[[Array], Array]) -> int:
     """How many values of f the check that ends ``compile`` takes: the same search, with a function of its own."""
     counted = Counted(function)
-    af.measure(net, target=counted, points=QUICK_POINTS)
+    af.measure(net, target=counted, points=NORMAL.points)
     return counted.rows
 
 

@@ -32,7 +32,8 @@ from torch import nn
 
 import attnforge as af
 from attnforge.certification.certify import certify
-from attnforge.certification.checker.check import Effort, check
+from attnforge.certification.checker.check import check
+from attnforge.effort import Effort
 from attnforge.plot.style import BLUE, GREY, ORANGE
 from attnforge.targets import Formula
 
@@ -160,7 +161,7 @@ def run(case: Case) -> Row:
     plain = propagated(net.network, net.target, boxes)
     propagating = time.perf_counter() - started
     started = time.perf_counter()
-    verdict = check(net.network, net.target, net.certificate, net.dtype, Effort(case.checked, 2))
+    verdict = check(net.network, net.target, net.certificate, net.dtype, Effort(cells=case.checked, workers=2))
     checking = time.perf_counter() - started
     return Row(
         case,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
@@ -68,6 +69,7 @@ def _fewest_cells(f: Array, count: int) -> npt.NDArray[np.int64]:
         wide *= 2
         best = _cells_of_width(f, wide, count)
     for _ in range(ROUNDS):
+        check_time("placing cells")
         width = narrow / 2 + wide / 2
         found = _cells_of_width(f, width, count)
         narrow, wide, best = (width, wide, best) if found is None else (narrow, width, found)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
@@ -71,6 +72,7 @@ def greedy_centres(values: Callable[[Array], Array], lower: Array, upper: Array,
     distance = np.square(u - u[nearest]).sum(axis=1)
     cells = _Cells(u, f, u[nearest : nearest + 1], np.zeros(len(u), dtype=np.int64), distance)
     while len(cells.centres) < count:
+        check_time("placing cells")
         room = min(max(1, int(GROWTH * len(cells.centres))), count - len(cells.centres))
         for sample in _worst_samples(cells, room):
             cells.insert(u[sample])

@@ -29,6 +29,7 @@ from attnforge.anchors.fresh_points import climb, fresh
 from attnforge.anchors.grid_fit import contract
 from attnforge.anchors.sparse_sum import FRESH, SparseSum
 from attnforge.anchors.surplus import DEGREES, Flags, Integers
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError, ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -154,6 +155,7 @@ def _combined(f: _Counted, sums: SparseSum, tol: float, largest: float, limits: 
     points = fresh(sums.lower, sums.upper, FRESH, seed)
     wanted, goal = f(points), SAFETY * tol
     for attempt in range(ROUNDS):
+        check_time("growing a sparse grid")
         _grow(sums, SPARE * goal, tol, limits)
         grids = heads(sums, sums.needed(goal)[0])
         if not limits.allow(sum(grid.anchors for grid in grids), len(grids)):
@@ -180,6 +182,7 @@ def _grow(sums: SparseSum, goal: float, tol: float, limits: Limits) -> None:
     """Grow until no error above the goal is seen; refuse where that is out of reach."""
     seen, error = len(sums.terms), sums.error
     while sums.error > goal or sums.terms.open_error > tol:
+        check_time("growing a sparse grid")
         if not sums.grow(limits.values):
             tried = (
                 f"all degrees up to {DEGREES - 2}" if sums.terms.expanded.all() else f"{limits.values:,} values of f"

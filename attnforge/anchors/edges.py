@@ -21,6 +21,7 @@ import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
 from attnforge.anchors.panels import chebyshev_coefficients, lobatto
+from attnforge.effort import check_time
 from attnforge.errors import DomainError
 
 Array = npt.NDArray[np.float64]
@@ -154,6 +155,7 @@ class _Search:
 
     def run(self) -> Edge | Noise | None:
         while True:
+            check_time("looking for kinks")
             grid = self.grids[-1]
             if grid.strength <= grid.floor or self._falls_smoothly():
                 break

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.axis import Axis
+from attnforge.effort import check_time
 
 Array = npt.NDArray[np.float64]
 
@@ -37,6 +38,7 @@ class Samples:
 
     def fits(self, axis: Axis, cuts: Array) -> list[Fit]:
         """One least-squares fit a cut."""
+        check_time("fitting values")
         u, s, vt = np.linalg.svd(axis.weights(self.fit_at), full_matrices=False)
         wanted, wanted_at_check = self.basis @ self.columns, self.check_basis @ self.columns
         weights, projected = axis.weights(self.check_at), u.T @ wanted

@@ -31,6 +31,7 @@ from attnforge.anchors.fitting import FINEST_CUT, Fit
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.resolve import resolve
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -140,6 +141,7 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
     share, finest, best = 0.7 * tol, FINEST_CUT, None
     searches = _searches(grid, tol, finest)
     for _ in range(ROUNDS):
+        check_time("fitting values")
         try:
             found = _assembled(grid, _shared_out(searches, share))
         except RefusalError:
@@ -203,6 +205,7 @@ def _resolved(f: Sampled, lower: Array, upper: Array, tol: float, points: Array,
     grid = Grid.sampled(f, panels, edges)
     size = float(np.abs(grid.values).max())
     for _ in range(4 * ROUNDS):
+        check_time("resolving the target")
         error = float(np.abs(grid.at(points) - wanted).max())
         if error <= max(5 * PROXY * tol, 1e-14 * size) or len(lower) == 1:
             return grid

@@ -36,6 +36,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.fitting import FINEST_CUT, cuts_between
+from attnforge.effort import check_time
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -103,6 +104,7 @@ def minimax_values(
     spectrum = _Spectrum.of(known.weights)
     outputs = [_Output.of(known, spectrum, start[:, k], k, largest) for k in range(start.shape[1])]
     for number in range(rounds):
+        check_time("polishing values")
         outputs = [output.solved(known, gap) for output in outputs]
         if propose is not None:
             for climb in range(CLIMBS):
@@ -140,6 +142,7 @@ def chebyshev(columns: Array, offset: Array, bounds: Array, gap: float = GAP) ->
     slack = h - programme.rows(x)
     price = np.concatenate([np.full(2 * len(offset), 0.5 / len(offset)), SLIGHT / np.tile(bounds, 2) / len(bounds)])
     for _ in range(STEPS):
+        check_time("polishing values")
         wrong = programme.transposed(price) + programme.objective
         if price @ slack <= gap * x[-1] and np.abs(wrong).max() <= gap:
             break

@@ -23,6 +23,7 @@ from numpy.polynomial import chebyshev
 
 from attnforge.anchors.edges import Edge, Noise, worst
 from attnforge.anchors.panels import Panels, barycentric, chebyshev_coefficients, lobatto
+from attnforge.effort import check_time
 from attnforge.errors import DomainError, TargetError, ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -264,6 +265,7 @@ class _Work:
 
     def run(self) -> Resolution:
         while self.under_way:
+            check_time("resolving the target")
             self._raise()
             if not self._go_on():
                 break

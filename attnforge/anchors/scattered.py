@@ -28,6 +28,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial import cKDTree
 
+from attnforge.effort import check_time
 from attnforge.errors import ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -206,6 +207,7 @@ class _Search:
         rows = self._rows(max(ROWS // 5, ROWS_PER_ANCHOR * count))
         tried = []
         for i in self._sharpnesses(count):
+            check_time("fitting values")
             beta = SHARPNESSES[i] / spacing**2
             fit = ScatteredFit(centres, self.middle, self.half, beta, spacing, np.empty((0, 0)), math.inf, math.inf)
             tried += [(i, entry, fit) for entry in judge(fit.weights(self.points[rows]), self.values[rows])]

@@ -29,6 +29,7 @@ from scipy.interpolate import make_interp_spline
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
 from attnforge.anchors.scattered import rounded_up, spread
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError, ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -128,6 +129,7 @@ class DataAxis:
     def decomposed(self, axis: Axis, pull: float) -> tuple[Array, Array, Array]:
         """The singular value decomposition of the weighted rows."""
         chosen, between = self.rows(len(axis))
+        check_time("fitting values")
         rows = np.vstack([axis.weights(self.at[chosen]), pull * axis.weights(between)])
         u, s, vt = np.linalg.svd(rows, full_matrices=False)
         return u, s, vt

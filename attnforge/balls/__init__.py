@@ -6,17 +6,19 @@ says what each dtype does to a number.
 """
 
 from attnforge.balls.arrays import Balls, add_up, down, gamma, product_up, up
-from attnforge.balls.machine import MACHINES, Machine, machine, round_to
+from attnforge.balls.machine import MACHINES, DType, Machine, dtype_name, machine, round_to
 from attnforge.balls.maximum import supremum
 from attnforge.balls.real import ball, interval, lower, precision, upper
 
 __all__ = [
     "MACHINES",
     "Balls",
+    "DType",
     "Machine",
     "add_up",
     "ball",
     "down",
+    "dtype_name",
     "gamma",
     "interval",
     "lower",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import RefusalError
 
+if TYPE_CHECKING:
+    import torch
+
 Array = npt.NDArray[np.float64]
+DType: TypeAlias = "str | torch.dtype"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,16 @@ MACHINES = {
 }
 
 
+def dtype_name(dtype: DType) -> str:
+    """The name of a dtype, given by its name or as torch has it.
+
+    >>> dtype_name("float32"), dtype_name(np.float32)
+    ('float32', 'float32')
+    """
+    text = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
+    return machine(text).name
+
+
 def machine(dtype: str) -> Machine:
     """The model of a dtype, by name.
 
@@ -46,7 +61,7 @@ def machine(dtype: str) -> Machine:
     65504.0
     """
     if dtype not in MACHINES:
-        raise RefusalError("`dtype` must be one of " + ", ".join(MACHINES), repr(dtype), "Choose one of these names")
+        raise RefusalError("`dtype` must be one of " + ", ".join(MACHINES), repr(dtype)[:80], "Choose one of these")
     return MACHINES[dtype]
 
 

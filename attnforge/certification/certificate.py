@@ -21,8 +21,9 @@ def arithmetic(dtype: str) -> str:
     model = machine(dtype)
     accumulation = dtype if model.accumulation == model.roundoff else "float32"
     return (
-        f"IEEE rounding in {dtype}; attention scores, exponentials and sums accumulated in {accumulation} or better, "
-        "as PyTorch's kernels do; exponentials within "
+        f"IEEE rounding in {dtype}, with no autocast and no products in fewer bits; sums added up in any order; "
+        f"attention scores, exponentials and sums accumulated in {accumulation} or better, and softmax in blocks of at "
+        "least 64 keys, as PyTorch's kernels do; exponentials within "
         f"{4 if accumulation == 'float64' else 20} units in the last place"
     )
 

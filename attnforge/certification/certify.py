@@ -19,7 +19,8 @@ from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.stack import bound_stack
 from attnforge.certification.three_keys import bound_gate
-from attnforge.errors import CertificateError, RefusalError
+from attnforge.effort import NORMAL, TIME, Effort
+from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.network import Attention, Linear, Network, digest, rounded
 from attnforge.targets import Box, Target
 
@@ -37,14 +38,21 @@ class Method:
     for targets that the proof looks at itself (``looks_at``).
     """
 
-    bound: Callable[[Network, Target, Box, Machine], dict[str, float]]
+    bound: Callable[[Network, Target, Box, Machine, Effort], dict[str, float]]
     needs_lipschitz: bool = False
     looks_at: Callable[[Network, Target], bool] = lambda network, target: False
 
 
 def _truncated(bound: Callable[[Problem], dict[str, float]]) -> Method:
     """A proof about one truncated linear function, on the problem the network poses."""
-    return Method(lambda network, target, box, dtype: bound(_problem(network, target, box, dtype)))
+    return Method(lambda network, target, box, dtype, effort: bound(_problem(network, target, box, dtype)))
+
+
+def _plainly(
+    bound: Callable[[Network, Target, Box, Machine], dict[str, float]],
+) -> Callable[[Network, Target, Box, Machine, Effort], dict[str, float]]:
+    """A proof that does not search, and so asks for no effort."""
+    return lambda network, target, box, dtype, effort: bound(network, target, box, dtype)
 
 
 FITTED = ("tensor_grid", "ridge", "additive", "sparse_grid", "polynomial", "table")
@@ -54,9 +62,9 @@ METHODS = {
     "truncated_linear": _truncated(bound_anchored),
     "multihead_truncated_linear": _truncated(bound_anchored),
     "gate": _truncated(bound_gate),
-    "relu_network": Method(bound_relu_network),
-    "softmax_tail": Method(bound_softmax_tail, needs_lipschitz=True),
-    "two_layer": Method(bound_two_layer, needs_lipschitz=True),
+    "relu_network": Method(_plainly(bound_relu_network)),
+    "softmax_tail": Method(_plainly(bound_softmax_tail), needs_lipschitz=True),
+    "two_layer": Method(_plainly(bound_two_layer), needs_lipschitz=True),
     "cross_attention": Method(bound_cross, needs_lipschitz=True, looks_at=is_joint_formula),
     "max_affine": Method(bound_max_affine, needs_lipschitz=True, looks_at=is_looked_at),
 }
@@ -78,38 +86,44 @@ def certify(
     domain: Box | None = None,
     dtype: str = "float64",
     progress: Report | None = None,
+    effort: Effort = NORMAL,
 ) -> Certificate:
     """A bound of |network(x) - target(x)| for every x of the domain, as run in ``dtype``.
 
     The bound is computed from the network's numbers: claims on its heads say what to look for, and every departure from
     them enlarges the bound or, where the proof no longer applies, raises. Nothing here knows how the network was built.
     A network that claims nothing is enclosed directly, whatever its layers. ``progress`` is told the fraction done.
+    At the limits of ``effort``, or when time is up, the bound is the one proved so far, and the assumptions name the
+    limit; where there is none so far the certificate is ``sampled``.
     """
     run = rounded(network, dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
         prove = _fitted if network.construction in FITTED else _by_method
-        status, parts, assumptions = prove(run, target, domain or target.domain, dtype, progress)
+        try:
+            status, parts, assumptions = prove(run, target, domain or target.domain, dtype, progress, effort)
+        except OutOfTimeError:
+            status, parts, assumptions = "sampled", {}, [f"nothing is proved: the proof ended at {TIME}"]
     return _certificate(status, parts, assumptions, network, target, domain or target.domain, dtype)
 
 
-def _fitted(run: Network, target: Target, box: Box, dtype: str, progress: Report | None) -> Proof:
+def _fitted(run: Network, target: Target, box: Box, dtype: str, progress: Report | None, effort: Effort) -> Proof:
     """Fitted values: proved by enclosure, or else nothing but what was seen."""
     if not may_be_enclosed(target):
         return "sampled", {}, [UNPROVED]
-    found = prove_fitted(run, target, box, machine(dtype), progress)
+    found = prove_fitted(run, target, box, machine(dtype), progress, effort)
     if not np.isfinite(add_up(*found.parts.values())):
         return "sampled", {}, [UNPROVED] if found.limit is None else [f"{UNPROVED}; the proof ended at {found.limit}"]
     said = [arithmetic(dtype)] if box.lower.size == 1 else [arithmetic(dtype), ENCLOSED]
     return "proved", found.parts, said if found.limit is None else [*said, LIMITED.format(limit=found.limit)]
 
 
-def _by_method(run: Network, target: Target, box: Box, dtype: str, progress: Report | None) -> Proof:
+def _by_method(run: Network, target: Target, box: Box, dtype: str, progress: Report | None, effort: Effort) -> Proof:
     """By the theorem the network claims, re-evaluated from its numbers, or cell by cell where it claims none."""
     if run.construction and run.construction not in METHODS:
         known = ", ".join((*METHODS, *FITTED))
         raise CertificateError(f"A network is certified by the construction it claims ({known})", run.construction)
     if not run.construction:
-        return "proved", bound_stack(run, target, box, dtype), [arithmetic(dtype)]
+        return "proved", bound_stack(run, target, box, dtype, effort), [arithmetic(dtype)]
     method, status, assumptions = METHODS[run.construction], PROVED, [arithmetic(dtype)]
     looked = method.looks_at(run, target)
     if looked:
@@ -117,7 +131,7 @@ def _by_method(run: Network, target: Target, box: Box, dtype: str, progress: Rep
     elif method.needs_lipschitz:
         status, said = _regularity(target)
         assumptions = [*said, *assumptions]
-    parts = {} if status == "sampled" else method.bound(run, target, box, machine(dtype))
+    parts = {} if status == "sampled" else method.bound(run, target, box, machine(dtype), effort)
     if looked and not np.isfinite(add_up(*parts.values())):
         return "sampled", {}, [UNENCLOSED]
     return status, parts, assumptions

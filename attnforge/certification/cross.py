@@ -34,6 +34,7 @@ from attnforge.certification.product_grid import ProductGrid, recognised, stray
 from attnforge.certification.row_of_anchors import Keys, merge_constants, softmax_roundings
 from attnforge.certification.target_range import values_at
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
+from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.lemmas.softmax import ratio_excess
@@ -72,7 +73,9 @@ class Rows:
     values: Tokens
 
 
-def bound_cross(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
+def bound_cross(
+    network: Network, target: Target, domain: Box, machine: Machine, effort: Effort = NORMAL
+) -> dict[str, float]:
     """Named parts: ``spacing`` (half a cell), ``leakage`` (further cells, other tokens), ``rounding``.
 
     A formula of the joint point (X ; Y) is looked at itself where the head folds (:mod:`.folded_cross`); then the
@@ -85,7 +88,7 @@ def bound_cross(network: Network, target: Target, domain: Box, machine: Machine)
     rows = _rows(network, head, joint, machine)
     known = None if joint.lipschitz() is None else _by_theorem(head, rows, joint, partial(values_at, target), machine)
     if isinstance(target, Formula) and is_looked_at(network, target):
-        known = smaller(_looked_at(network, target, domain, rows, known, machine), known)
+        known = smaller(_looked_at(network, target, domain, rows, known, machine, effort), known)
     if known is None:
         raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
     return known
@@ -143,15 +146,20 @@ def _by_theorem(
 
 
 def _looked_at(
-    network: Network, formula: Formula, domain: Box, rows: Rows, known: dict[str, float] | None, machine: Machine
+    network: Network,
+    formula: Formula,
+    domain: Box,
+    rows: Rows,
+    known: dict[str, float] | None,
+    machine: Machine,
+    effort: Effort,
 ) -> dict[str, float]:
     """The bound of the folded head as it would run in float64, and what this network's own run may add to it."""
     memory, joint = folded(network), _joined(rows.asking, rows.keys, machine)
     if memory is None:
         raise CertificateError("The head asks constant keys with the joint point", "another head", "Rebuild it")
-    parts = look_at_cells(
-        memory, formula, domain, machine_of("float64"), math.inf if known is None else add_up(*known.values())
-    )
+    ceiling = math.inf if known is None else add_up(*known.values())
+    parts = look_at_cells(memory, formula, domain, machine_of("float64"), ceiling, effort)
     return {**parts, "rounding": add_up(parts["rounding"], _run(joint, rows.values, machine))}
 
 

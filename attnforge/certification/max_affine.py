@@ -13,6 +13,7 @@ from attnforge.balls import Machine, add_up
 from attnforge.certification.cells import bound_cells, one_head, without_read_out
 from attnforge.certification.selection import bound_selection
 from attnforge.certification.soft_cells import bound_soft_cells, is_soft_provable
+from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
 from attnforge.network import Claims, Network
 from attnforge.targets import Box, Formula, Target
@@ -33,28 +34,35 @@ def is_looked_at(network: Network, target: Target) -> bool:
     return is_soft_provable(network, len(target.names)) if _is_soft(head.claims) else head.memory_size <= MOST_KEYS
 
 
-def bound_max_affine(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
+def bound_max_affine(
+    network: Network, target: Target, domain: Box, machine: Machine, effort: Effort = NORMAL
+) -> dict[str, float]:
     """Named parts of the smaller bound: ``spacing``, ``leakage`` and ``rounding``, or ``fit`` and ``rounding``."""
     claims = one_head(without_read_out(network), padded=True)[1].claims
     if claims is None or "centre" in claims.roles:
-        return bound_selection(network, target, domain, machine)
+        return bound_selection(network, target, domain, machine, effort=effort)
     known = None if target.lipschitz() is None else bound_cells(network, target, domain, machine)
     if isinstance(target, Formula) and is_looked_at(network, target):
         ceiling = math.inf if known is None else add_up(*known.values())
-        known = smaller(look_at_cells(network, target, domain, machine, ceiling), known)
+        known = smaller(look_at_cells(network, target, domain, machine, ceiling, effort), known)
     if known is None:
         raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
     return known
 
 
 def look_at_cells(
-    network: Network, target: Formula, domain: Box, machine: Machine, ceiling: float = math.inf
+    network: Network,
+    target: Formula,
+    domain: Box,
+    machine: Machine,
+    ceiling: float = math.inf,
+    effort: Effort = NORMAL,
 ) -> dict[str, float]:
     """The proof that looks at the formula itself; without end where it cannot fall below the ceiling."""
     claims = network.heads[0].claims
     if claims is not None and _is_soft(claims):
-        return bound_soft_cells(network, target, domain, machine)
-    return bound_selection(network, target, domain, machine, ceiling)
+        return bound_soft_cells(network, target, domain, machine, effort)
+    return bound_selection(network, target, domain, machine, ceiling, effort)
 
 
 def smaller(found: dict[str, float], known: dict[str, float] | None) -> dict[str, float]:

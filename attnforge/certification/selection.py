@@ -28,6 +28,7 @@ from attnforge.certification.cells import one_head
 from attnforge.certification.row_of_anchors import softmax_roundings
 from attnforge.certification.target_range import Range, range_of, seen_at
 from attnforge.certification.tokens import Tokens, mixed_linear, project, whole_input
+from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Head, Network
 from attnforge.targets import Box, Formula, Target
@@ -36,8 +37,7 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 CLOSE = 0.03  # the bound may exceed the largest error found by this fraction
-BOXES = 300_000  # looked at in all, of a callable
-ENCLOSURES = 400_000  # of a formula: each takes 20 to 100 microseconds
+BOXES, ENCLOSURES = 15, 20  # times the boxes of a proof, of a callable and of a formula: 20 to 100 microseconds each
 PAIRS = 2**23  # of a box and a near key, held at once
 FEW = 64  # near keys up to which the extremes are found by sorting
 PROBES = 2048  # points that give a first idea of the error
@@ -109,7 +109,12 @@ class _Weights:
 
 
 def bound_selection(
-    network: Network, target: Target, domain: Box, machine: Machine, ceiling: float = math.inf
+    network: Network,
+    target: Target,
+    domain: Box,
+    machine: Machine,
+    ceiling: float = math.inf,
+    effort: Effort = NORMAL,
 ) -> dict[str, float]:
     """Named parts of the error of one head over cells of any shape.
 
@@ -129,7 +134,7 @@ def bound_selection(
     worst = _Found(0.0)
     for i in range(n):
         scores = read_scores(head, tokens.rows(slice(i, i + 1)), machine)
-        found = _search(scores, target, domain, slice(i * outputs, (i + 1) * outputs), ceiling)
+        found = _search(scores, target, domain, slice(i * outputs, (i + 1) * outputs), ceiling, effort)
         worst.spacing, worst.leakage = max(worst.spacing, found.spacing), max(worst.leakage, found.leakage)
         worst.total = max(worst.total, found.total)
     known = math.isfinite(worst.total)
@@ -165,19 +170,19 @@ def _output_rounding(values: Array, machine: Machine) -> float:
     return add_up(product_up(add_up(relative, 2.0**-42), largest), product_up(count, machine.underflow, largest + 1.0))
 
 
-def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling: float) -> _Found:
+def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling: float, effort: Effort) -> _Found:
     """Branch and bound over the domain."""
     lower, upper = domain.lower.reshape(1, -1), domain.upper.reshape(1, -1)
     spread = float((scores.values.max(axis=0) - scores.values.min(axis=0)).max()) * SLACK
     found, ranges = _Found(_probe(scores, target, lower, upper, outputs)), range_of(target)
     aside = np.log(len(scores.values)) + np.log(max(spread, 1e-300) / max(0.003 * found.seen, 1e-9 * spread, 1e-300))
-    limit = ENCLOSURES if isinstance(target, Formula) else BOXES
+    limit = effort.boxes * (ENCLOSURES if isinstance(target, Formula) else BOXES)
     count = np.arange(len(scores.values))
     level = _Level(lower, upper, np.zeros(1), np.zeros_like(count), count)
     while len(level.lower) and found.goal < ceiling:
         found.boxes += len(level.lower)
         level, errors = _look(level, scores, ranges, target, outputs, max(aside, 3.0), spread, found)
-        open_ = _open(level, errors, found, limit)
+        open_ = _open(level, errors, found, found.boxes if time_is_up() else limit)
         _close(errors, ~open_, found)
         level = _halved(level, open_)
     if len(level.lower):

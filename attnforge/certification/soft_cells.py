@@ -20,13 +20,14 @@ from attnforge.balls import Machine
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
+from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets import Box, Formula
 
 Array = npt.NDArray[np.float64]
 
-BOXES = {1: 20_000, 2: 20_000, 3: 16_000, 4: 5_000}  # looked at, by inputs: up to three quarters of a minute
+SHARE = {1: 1.0, 2: 1.0, 3: 0.8, 4: 0.25}  # of the boxes of a proof, by inputs: up to three quarters of a minute
 MOST_KEYS = {1: 2000, 2: 4000, 3: 6000, 4: 7000}  # more are cells that so many boxes cannot tell apart
 ROUNDED = 1024  # boxes on which rounding is bounded at first
 
@@ -39,7 +40,9 @@ def is_soft_provable(network: Network, inputs: int) -> bool:
     return head.key_rows is None and 0 < head.memory_size <= MOST_KEYS[inputs] and separated(head, inputs) is not None
 
 
-def bound_soft_cells(network: Network, target: Formula, domain: Box, machine: Machine) -> dict[str, float]:
+def bound_soft_cells(
+    network: Network, target: Formula, domain: Box, machine: Machine, effort: Effort = NORMAL
+) -> dict[str, float]:
     """``fit``: the supremum of |head - formula| in exact arithmetic; ``rounding``: what the run adds."""
     encode, (head,) = read_heads(network)
     apart = separated(head, len(target.names))
@@ -47,7 +50,8 @@ def bound_soft_cells(network: Network, target: Formula, domain: Box, machine: Ma
         raise CertificateError("Keys are a product grid, each with one value", "other keys", "Rebuild the network")
     exact = replace(network, layers=(*encode, Attention((apart,))))
     lower, upper = domain.lower, domain.upper
-    found = supremum_box(exact, target.tree, target.names, lower, upper, cells=BOXES[lower.size], seconds=math.inf)
+    boxes = math.ceil(SHARE[lower.size] * effort.boxes)
+    found = supremum_box(exact, target.tree, target.names, lower, upper, cells=boxes, workers=effort.processes)
     return {"fit": found.bound, "rounding": _run_rounding(encode, head, domain, machine, 0.01 * found.bound)}
 
 

@@ -7,20 +7,23 @@ which bound to try; the first that every cell confirms is stated.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from attnforge.certification.checker.questions import questions
 from attnforge.certification.checker.search import answer
+from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Network
 from attnforge.targets import Box, Formula, Target, TruncatedLinear
 
 FACTORS = (1.1, 1.5, 3.0, 10.0, 100.0)  # of the error seen: the bounds tried
 SAMPLES = 2000
-CELLS = 3000  # for each of them
+SHARE = 0.15  # of the boxes of a proof, for each of them
 
 
-def bound_stack(network: Network, target: Target, domain: Box, dtype: str) -> dict[str, float]:
+def bound_stack(network: Network, target: Target, domain: Box, dtype: str, effort: Effort = NORMAL) -> dict[str, float]:
     """``enclosure``: the smallest of a few multiples of the error seen that holds on every cell."""
     if not isinstance(target, Formula | TruncatedLinear):
         raise CertificateError(
@@ -32,7 +35,9 @@ def bound_stack(network: Network, target: Target, domain: Box, dtype: str) -> di
     seen = float(np.abs(network(tokens).reshape(SAMPLES, -1) - target.values(points).reshape(SAMPLES, -1)).max())
     for factor in FACTORS:
         bound = max(factor * seen, FACTORS[0] * 1e-15)
-        found = [answer(question, CELLS) for question in questions(network, target, bound, dtype)]
+        cells = math.ceil(SHARE * effort.boxes)
+        found = [answer(question, cells, effort.processes) for question in questions(network, target, bound, dtype)]
+        check_time("proving a stack of layers")
         if all(each.verdict == "confirmed" for each in found):
             return {"enclosure": max(each.reached for each in found)}
     got = f"none up to {FACTORS[-1]:g} times the error {seen:.3g} seen"

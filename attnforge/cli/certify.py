@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnforge.cli.check import check_file
 from attnforge.cli.failure import ExitCode
 from attnforge.cli.model import certificate_data, read_model
-from attnforge.cli.options import AsJson, ModelFile
+from attnforge.cli.options import AsJson, EffortName, HowHard, ModelFile, Require, Timeout, Workers
 from attnforge.cli.screen import note, print_facts, print_json, progress
 from attnforge.errors import AttnforgeError
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from attnforge import Certificate, Compiled
 
 WORTH_SAYING = 2.0  # seconds
-CELLS = 100_000  # the checker's own limit, not imported: help should not wait for NumPy
+CELLS = 100_000  # of the checker at normal effort, not imported: help should not wait for NumPy
 
 EPILOG = """\
 Example:
@@ -44,6 +43,10 @@ def run(
     cells: Annotated[
         int | None, typer.Option(min=1, show_default=f"{CELLS}", help="With --check: how many cells at most.")
     ] = None,
+    effort: HowHard = EffortName.normal,
+    timeout: Timeout = None,
+    workers: Workers = 1,
+    require: Require = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove a saved model's bound again.
@@ -52,12 +55,14 @@ def run(
     """
     if cells is not None and not check:
         raise typer.BadParameter("only the checker counts cells; add --check", param_hint="--cells")
+    asked = {"effort": effort.value, "timeout": timeout, "workers": workers}
     if check:
-        raise typer.Exit(check_file(file, as_json, CELLS if cells is None else cells))
+        raise typer.Exit(check_file(file, as_json, cells, asked))
     model = read_model(file)
-    _say_cost(model)
+    _say_cost(model, effort.value)
     with progress("proving") as advance:
-        proved, problem = _prove(model, advance)
+        least = None if require is None else require.value
+        proved, problem = _prove(model, {**asked, "require": least, "progress": advance})
     problem = problem or disagreement(model.certificate, proved)
     if as_json:
         _print_data(str(file), model.certificate, proved, problem)
@@ -67,21 +72,21 @@ def run(
         raise typer.Exit(ExitCode.NOT_CONFIRMED)
 
 
-def _say_cost(model: Compiled) -> None:
+def _say_cost(model: Compiled, effort: str) -> None:
     """On stderr, before a proof that takes long."""
     from attnforge.compiler import proof_cost
 
-    found = proof_cost(model)
+    found = proof_cost(model, effort)
     if found is not None and found.seconds >= WORTH_SAYING:
         note(f"about {found.cells:,} cells, {found.seconds:.0f} s; at most {found.most_cells:,} cells")
 
 
-def _prove(model: Compiled, advance: Callable[[float], None]) -> tuple[Certificate | None, str | None]:
+def _prove(model: Compiled, asked: dict[str, Any]) -> tuple[Certificate | None, str | None]:
     """The certificate, or the reason why there is none."""
     from attnforge.compiler import certify
 
     try:
-        return certify(model, progress=advance), None
+        return certify(model, **asked), None
     except AttnforgeError as error:
         return None, f"no bound can be proved: {str(error).strip()}"
 

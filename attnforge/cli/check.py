@@ -19,12 +19,12 @@ CODES = {
 }
 
 
-def check_file(file: Path, as_json: bool, cells: int) -> ExitCode:
+def check_file(file: Path, as_json: bool, cells: int | None, asked: dict[str, Any]) -> ExitCode:
     """Check a model file, say what came out, and return the code that goes with it."""
     from attnforge.model_file import check
 
     with progress("checking") as advance:
-        found = check(file, cells=cells, progress=advance)
+        found = check(file, cells=cells, progress=advance, **asked)
     if as_json:
         print_json({"file": str(file), **_data(found)})
     else:

@@ -12,9 +12,9 @@ import typer
 from attnforge.cli.destination import check_destination
 from attnforge.cli.intervals import Domain, read_domain
 from attnforge.cli.model import model_data, show_model
-from attnforge.cli.options import AsJson
-from attnforge.cli.saving import FIGURES, save_figure, save_model
-from attnforge.cli.screen import note, print_json, working
+from attnforge.cli.options import AsJson, EffortName, HowHard, Require, Timeout, Workers
+from attnforge.cli.saving import FIGURES, MODELS, save_figure, save_model
+from attnforge.cli.screen import note, print_json, progress
 
 if TYPE_CHECKING:
     from attnforge import Compiled
@@ -65,6 +65,10 @@ def run(
     construction: Annotated[str, typer.Option(help="A name, or auto: the smallest that reaches tol.")] = "auto",
     dtype: Annotated[DType, typer.Option(help="What the network runs in.")] = DType.float64,
     max_anchors: Annotated[int | None, typer.Option(min=1, help="Refuse rather than use more keys.")] = None,
+    effort: HowHard = EffortName.normal,
+    timeout: Timeout = None,
+    workers: Workers = 1,
+    require: Require = None,
     polish: Annotated[bool, typer.Option(help="Minimise the sup error of a fitted head over its values.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the model here.")] = None,
     figure: Annotated[
@@ -80,12 +84,23 @@ def run(
     _check_tolerance(tol)
     _check_files(output, figure)
     _check_name(construction)
-    with working("compiling and proving"):
+    with progress("compiling and proving") as advance:
         from attnforge.compiler import compile
 
         target, where = read()
         model = compile(
-            target, where, tol, construction=construction, dtype=dtype.value, max_anchors=max_anchors, polish=polish
+            target,
+            where,
+            tol,
+            construction=construction,
+            dtype=dtype.value,
+            max_anchors=max_anchors,
+            effort=effort.value,
+            timeout=timeout,
+            workers=workers,
+            require=None if require is None else require.value,
+            polish=polish,
+            progress=advance,
         )
         _save(model, output, figure)
     if as_json:
@@ -132,11 +147,8 @@ def _check_tolerance(tol: float) -> None:
 
 
 def _check_files(output: Path | None, figure: Path | None) -> None:
-    check_destination(output, "--output")
+    check_destination(output, "--output", MODELS, "Other formats are exported from the saved model")
     check_destination(figure, "--figure", FIGURES)
-    if output is not None and output == figure:
-        message = f"must not be the figure's file. Got {output} for both. Choose another."
-        raise typer.BadParameter(message, param_hint="--output")
 
 
 def _check_name(construction: str) -> None:

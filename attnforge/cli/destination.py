@@ -7,7 +7,9 @@ from pathlib import Path
 import typer
 
 
-def check_destination(path: Path | None, option: str, suffixes: tuple[str, ...] = ()) -> None:
+def check_destination(
+    path: Path | None, option: str, suffixes: tuple[str, ...] = (), remedy: str = "The ending chooses the format"
+) -> None:
     """Refuse, before anything is computed, a place that cannot be a file or a name that says no known format."""
     if path is None:
         return
@@ -17,7 +19,7 @@ def check_destination(path: Path | None, option: str, suffixes: tuple[str, ...] 
         message = f"must lie in a directory that exists. Got {path}. Create {path.parent} first."
         raise typer.BadParameter(message, param_hint=option)
     if suffixes and path.suffix.lower() not in suffixes:
-        message = f"must end in {' or '.join(suffixes)}. Got {path}. The ending chooses the format."
+        message = f"must end in {' or '.join(suffixes)}. Got {path}. {remedy}."
         raise typer.BadParameter(message, param_hint=option)
 
 
@@ -28,6 +30,7 @@ def write(path: Path, data: bytes, option: str) -> None:
         temporary.write_bytes(data)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         message = f"must be a place that can be written. Got {path}: {error.strerror}. Choose another."
         raise typer.BadParameter(message, param_hint=option) from error
+    finally:
+        temporary.unlink(missing_ok=True)  # also where it was interrupted

@@ -43,7 +43,8 @@ Exit codes:
   5  a file that cannot be read: missing, malformed or altered
   6  checked: intact, but the file does not hold what a proof needs
   7  checked: neither proved nor refuted within the limit
-  8  diagnosed: a fault or a warning was found"""
+  8  diagnosed: a fault or a warning was found
+  130  interrupted"""
 
 
 def exit_code(error: BaseException) -> ExitCode:
@@ -65,10 +66,12 @@ def exit_code(error: BaseException) -> ExitCode:
 def report_failure(error: BaseException, as_json: bool) -> ExitCode:
     """Tell the user on stderr, and with ``as_json`` also the program that reads stdout."""
     code = exit_code(error)
-    if code is not ExitCode.INTERRUPTED:
-        _say(error, code)
-        if as_json:
-            _print_data(error)
+    if code is ExitCode.INTERRUPTED:
+        console(stderr=True).print(Text("interrupted: nothing was left half-written"))
+        return code
+    _say(error, code)
+    if as_json:
+        _print_data(error)
     return code
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnforge.cli.attack import attack_model
 from attnforge.cli.failure import ExitCode
 from attnforge.cli.model import read_model
-from attnforge.cli.options import AsJson, ModelFile
+from attnforge.cli.options import AsJson, EffortName, HowHard, ModelFile, Timeout
 from attnforge.cli.screen import print_facts, print_json, progress
 from attnforge.cli.worst_point import bound_data, bound_facts, finite, place, verdict_style, within_bound
 
@@ -37,11 +37,13 @@ exceed the stored bound."""
 def run(
     file: ModelFile,
     points: Annotated[int, typer.Option(min=1, max=MOST_POINTS, help="How many random points.")] = 100_000,
+    effort: HowHard = EffortName.normal,
     attack: Annotated[bool, typer.Option("--attack", help="Try hard to beat the bound, for some seconds.")] = False,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, max=LONGEST, show_default=f"{SECONDS:g}", help="How long to attack.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the random points.")] = 0,
+    timeout: Timeout = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for a saved model's largest error.
@@ -54,16 +56,16 @@ def run(
     if attack:
         error = attack_model(str(file), model, SECONDS if seconds is None else seconds, seed, as_json)
     else:
-        error = _measure(str(file), model, points, seed, as_json)
+        error = _measure(str(file), model, points, seed, as_json, {"effort": effort.value, "timeout": timeout})
     if within_bound(error, model.certificate) is False:
         raise typer.Exit(ExitCode.NOT_CONFIRMED)
 
 
-def _measure(file: str, model: Compiled, points: int, seed: int, as_json: bool) -> float:
+def _measure(file: str, model: Compiled, points: int, seed: int, as_json: bool, asked: dict[str, Any]) -> float:
     from attnforge.compiler import measure
 
     with progress("measuring") as advance:
-        found = measure(model, points=points, seed=seed, progress=advance)
+        found = measure(model, points=points, seed=seed, progress=advance, **asked)
     if as_json:
         _print_data(file, model, found, seed)
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.compiler.inside import inside
 from attnforge.errors import DomainError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def input_names(model: Compiled) -> tuple[str, ...]:
 def check_points(points: Points, model: Compiled) -> None:
     """Raise unless the shape fits, and every number is finite and in the certified domain."""
     values = check_shape(points.values, model)
-    outside = ~((values >= model.domain.lower) & (values <= model.domain.upper))  # NaN is not inside either
+    near = inside(values, model.domain, str(values.dtype))  # a rounding outside is taken as the end
+    outside = ~((near >= model.domain.lower) & (near <= model.domain.upper))  # NaN is not inside either
     if outside.any():
         raise _fault(points, model, values, outside)
 

@@ -14,6 +14,7 @@ from attnforge.errors import FileFormatError
 if TYPE_CHECKING:
     from attnforge import Compiled
 
+MODELS = (".safetensors",)
 FIGURES = (".png", ".svg", ".pdf")
 
 

@@ -100,13 +100,13 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """A bar on stderr; the function it gives takes the fraction done."""
+def progress(what: str) -> Iterator[Callable[..., None]]:
+    """A bar on stderr; the function it gives takes the fraction done, and what is being done."""
     out = console(stderr=True)
     if not out.is_interactive:
-        yield lambda fraction: None
+        yield lambda fraction, text="": None
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task(what, total=1.0)
-        yield lambda fraction: bar.update(task, completed=fraction)
+        yield lambda fraction, text=what: bar.update(task, completed=fraction, description=clean(text))

@@ -7,17 +7,18 @@ from typing import Any
 
 from attnforge.balls import machine
 from attnforge.certification import Certificate
+from attnforge.compiler.budget import UNLIMITED, Budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.choice import why
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.compiler.finest import Finest, finest, rounded_up
-from attnforge.errors import RefusalError, ToleranceError
+from attnforge.effort import TIME, UNFINISHED, check_time, time_is_up
+from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
 from attnforge.targets import Target
 from attnforge.theorems.construction import Construction
 
 FAR = 10.0  # times tol: what float64 misses by more is not for the sake of rounding, unless the proof says so
-ROUNDS = 4  # sizing again with less tolerance, to leave room for rounding
 
 
 def attempt(
@@ -29,24 +30,34 @@ def attempt(
     *,
     max_anchors: int | None = None,
     max_bytes: int | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Compiled:
     """Build and certify; where rounding or the proof spends part of the tolerance, size again for what is left.
 
     Near the roundoff of float64 no proof can keep fitted heads below tol, since it must assume the worst rounding
     everywhere; around kinks of several inputs an enclosure is loose. There tol is met as measured, and the bound, which
     is proved, is larger. The reason says so. Where no size will do, the plan is taken that keeps the smallest tolerance
-    in this dtype; if that is not enough either, the error's ``smallest_tol`` is what it keeps.
+    in this dtype; if that is not enough either, the error's ``smallest_tol`` is what it keeps. When time is up, what
+    measures within tol is returned whatever its bound, and the reason says so.
     """
     left, nearly = tol, None
-    for _ in range(ROUNDS):
+    for _ in range(budget.effort.sizings):
         afford(candidate.cost(target, plan), candidate.name, max_anchors, max_bytes)
-        compiled = certified(candidate.build(target, plan), target, candidate.name, dtype)
+        check_time("building")
+        network = candidate.build(target, plan)
+        compiled = certified(network, target, candidate.name, dtype, budget)
         certificate = compiled.certificate
         seen = certificate.estimate.error if certificate.estimate is not None else math.inf
         stated = seen if certificate.bound is None else certificate.bound
         compiled.reason = why(compiled, candidate, plan, tol)
         if stated <= tol:
-            return compiled
+            return _accepted(compiled, budget)
+        if time_is_up():
+            if not seen <= tol:
+                got = f"an error of {seen:.3g} {UNFINISHED}"
+                raise OutOfTimeError(f"`{candidate.name}` must reach tol={tol:g}", got, "Raise timeout, or tol")
+            compiled.reason += f"; tol is met as measured, the proof ended at {TIME}"
+            return _accepted(compiled, budget)
         rounding = certificate.parts.get("rounding", 0.0)
         enclosed = certificate.bound is None or "fit" in certificate.parts
         if enclosed and dtype == "float64" and seen <= tol and (tol < 2 * rounding or stated > 2 * tol):
@@ -60,17 +71,25 @@ def attempt(
         except (RefusalError, ToleranceError):  # what was reached says more than what the last attempt asked for
             break
     if nearly is not None:
-        return nearly
+        return _accepted(nearly, budget)
     rounds = dtype != "float64" or stated <= FAR * tol or rounding >= tol
-    best = finest(candidate, target, dtype, max_anchors=max_anchors, max_bytes=max_bytes) if rounds else None
+    limits = {"max_anchors": max_anchors, "max_bytes": max_bytes}
+    best = finest(candidate, target, dtype, **limits, budget=budget) if rounds else None
     if best is not None and best.tol <= tol:
-        return finished(best, candidate, target, tol, dtype)
+        return _accepted(finished(best, candidate, target, tol, dtype, budget), budget)
     raise _too_fine(candidate.name, tol, dtype, certificate, best)
 
 
-def finished(best: Finest, candidate: Construction[Any], target: Target, tol: float, dtype: str) -> Compiled:
+def _accepted(compiled: Compiled, budget: Budget) -> Compiled:
+    budget.accepted(compiled.certificate, compiled.construction)
+    return compiled
+
+
+def finished(
+    best: Finest, candidate: Construction[Any], target: Target, tol: float, dtype: str, budget: Budget = UNLIMITED
+) -> Compiled:
     """What keeps the smallest tolerance, measured, with its reason."""
-    compiled = certified(best.network, target, candidate.name, dtype)
+    compiled = certified(best.network, target, candidate.name, dtype, budget)
     compiled.reason = why(compiled, candidate, best.plan, tol) + f"; about the best that {dtype} can do"
     bound = compiled.certificate.bound
     if bound is not None and bound > tol:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +15,14 @@ from attnforge.certification.certificate import Estimate
 from attnforge.certification.certify import FITTED
 from attnforge.certification.certify import certify as prove
 from attnforge.certification.enclosure.cost import Cost, cost
+from attnforge.compiler.budget import UNLIMITED, Budget, budget
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.measuring import measure
+from attnforge.compiler.measuring import largest_error
 from attnforge.compiler.targets import as_target, compared_with
+from attnforge.effort import Effort, as_effort
 from attnforge.errors import CertificateError
 from attnforge.network import Head, Network
+from attnforge.progress import Progress
 from attnforge.targets import Target
 from attnforge.targets.table import Table
 
@@ -28,8 +30,6 @@ JUDGED = 4_000  # listed points on which a fit to four fifths of them is judged
 UNEVEN = (
     10.0  # neighbouring gaps between data of one input that differ by a larger factor are those of scattered points
 )
-QUICK_SECONDS = 5.0  # for evaluating an expensive target: then fewer points are looked at
-QUICK_POINTS = 4_000  # for the estimate that goes with a certificate; `measure` looks harder
 
 
 def certify(
@@ -37,7 +37,11 @@ def certify(
     target: Any = None,
     domain: Any = None,
     *,
-    progress: Callable[[float], None] | None = None,
+    effort: str | Effort | None = None,
+    timeout: float | None = None,
+    workers: int = 1,
+    require: str | None = None,
+    progress: Progress = False,
 ) -> Certificate:
     """Prove a bound of |network - target| on the domain, from network and target alone.
 
@@ -45,21 +49,34 @@ def certify(
         network: a Network (run in float64), or a Compiled, which brings its own target, domain and dtype.
         target: what it is compared with, as for :func:`compile`; needed for a bare Network.
         domain: where; defaults to the target's own.
-        progress: told the fraction of the proof that is done.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how hard to prove.
+        timeout: seconds after which the bound proved so far is stated, or none: then it is ``sampled``.
+        workers: processes that share a long proof; -1 for all cores.
+        require: ``"proved"`` or ``"conditional"``: refuse a certificate that says less.
+        progress: True shows how far the proof is; a callable is told (fraction, text).
     """
+    against, construction, dtype = _asked(network, target, domain)
+    judged = network.network if isinstance(network, Compiled) else network
+    with budget(effort, timeout, workers, require, progress) as given:
+        found = certified(judged, against, construction, dtype, given).certificate
+    given.accepted(found, construction)
+    return found
+
+
+def _asked(network: Network | Compiled, target: Any, domain: Any) -> tuple[Target, str, str]:
+    """What it is compared with, what it is called, and what it runs in."""
     if isinstance(network, Compiled):
-        against = compared_with(network.target, target, domain)
-        return certified(network.network, against, network.construction, network.dtype, progress).certificate
+        return compared_with(network.target, target, domain), network.construction, network.dtype
     if target is None:
         raise CertificateError("A bare network is certified against a target", "none", "Pass target= and domain=")
-    return certified(network, as_target(target, domain), "network", "float64", progress).certificate
+    return as_target(target, domain), "network", "float64"
 
 
-def proof_cost(compiled: Compiled) -> Cost | None:
+def proof_cost(compiled: Compiled, effort: str | Effort | None = None) -> Cost | None:
     """About how long proving its bound again will take; None where that is not known beforehand."""
     if compiled.network.construction not in FITTED:
         return None
-    return cost(compiled.network, compiled.target, compiled.target.domain, machine(compiled.dtype))
+    return cost(compiled.network, compiled.target, compiled.target.domain, machine(compiled.dtype), as_effort(effort))
 
 
 def certified(
@@ -67,11 +84,14 @@ def certified(
     target: Target,
     construction: str,
     dtype: str,
-    progress: Callable[[float], None] | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
-    compiled = Compiled(network, target, prove(network, target, dtype=dtype, progress=progress), construction, dtype)
-    found = measure(compiled, points=QUICK_POINTS, seconds=QUICK_SECONDS, brief=True)
+    effort, told = budget.effort, budget.watch.step(f"proving {construction}")
+    proved = prove(network, target, dtype=dtype, progress=told, effort=effort)
+    compiled = Compiled(network, target, proved, construction, dtype)
+    budget.watch.say(f"measuring {construction}")
+    found = largest_error(compiled, target, effort, seconds=effort.seconds, brief=True)
     if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
         raise CertificateError(
             "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)",

@@ -10,7 +10,9 @@ import numpy as np
 
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError, ToleranceError
+from attnforge.progress import SILENT, Watch
 from attnforge.targets import Function, Target
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.registry import STAGES
@@ -25,7 +27,12 @@ PROBES, STEP = 512, 1e-3  # points, and part of the box, that estimate slope and
 
 
 def candidates(
-    target: Target, tol: float, dtype: str, refusals: dict[str, str], named: Construction[Any] | None = None
+    target: Target,
+    tol: float,
+    dtype: str,
+    refusals: dict[str, str],
+    named: Construction[Any] | None = None,
+    watch: Watch = SILENT,
 ) -> Iterator[tuple[Construction[Any], Any]]:
     """The named construction, or all that apply, with a plan each: stage by stage, and in each the fewest bytes first.
 
@@ -34,7 +41,7 @@ def candidates(
     """
     stages = STAGES[::-1] if _proof_asked_for(target) else STAGES
     for stage in stages if named is None else ((named,),):
-        yield from _cheapest_first(stage, target, tol, dtype, refusals)
+        yield from _cheapest_first(stage, target, tol, dtype, refusals, watch)
 
 
 def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: float) -> str:
@@ -74,7 +81,12 @@ def _proof_asked_for(target: Target) -> bool:
 
 
 def _cheapest_first(
-    stage: tuple[Construction[Any], ...], target: Target, tol: float, dtype: str, refusals: dict[str, str]
+    stage: tuple[Construction[Any], ...],
+    target: Target,
+    tol: float,
+    dtype: str,
+    refusals: dict[str, str],
+    watch: Watch,
 ) -> list[tuple[Construction[Any], Any]]:
     """The constructions of a stage that accept the target, with their plans; the others' reasons are noted."""
     accepted = []
@@ -83,7 +95,9 @@ def _cheapest_first(
         if reason is not None:
             refusals[candidate.name] = reason
             continue
+        watch.say(f"trying {candidate.name}")
         try:
+            check_time("sizing")
             plan = candidate.size(target, tol, dtype)
         except (RefusalError, ToleranceError) as error:
             refusals[candidate.name] = str(error)

@@ -7,15 +7,17 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import advice, attempt, finished
+from attnforge.compiler.budget import Budget, budget
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.finest import finest, rounded_up
-from attnforge.compiler.polishing import polish as polished
-from attnforge.compiler.progress import Bar, evaluation_bar
+from attnforge.compiler.polishing import polished
 from attnforge.compiler.targets import as_target
-from attnforge.errors import RefusalError, ToleranceError
+from attnforge.effort import UNFINISHED, Effort, time_is_up
+from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
+from attnforge.progress import Progress
 from attnforge.targets import Target
 from attnforge.targets.evaluation import Evaluation
 from attnforge.theorems.construction import Construction
@@ -30,14 +32,17 @@ def compile(
     *,
     construction: str = "auto",
     norm: str = "sup",
-    dtype: str = "float64",
+    dtype: DType = "float64",
     lipschitz: Any = None,
     max_anchors: int | None = None,
     max_bytes: int | None = None,
+    effort: str | Effort | None = None,
+    timeout: float | None = None,
     workers: int = 1,
     cache: str | os.PathLike[str] | None = None,
+    require: str | None = None,
     polish: bool | Literal["positions"] = False,
-    progress: bool = False,
+    progress: Progress = False,
 ) -> Compiled:
     """Compile a function into softmax-attention weights, off by at most ``tol``.
 
@@ -55,28 +60,31 @@ def compile(
         construction: ``"auto"`` or a name from ``af.constructions``. Auto tries exact gadgets, then fitted heads (along
             linear forms, per term, on grids), then hard cells, and says why in the report.
         norm: ``"sup"``.
-        dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``: what it runs in.
+        dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``, or torch's: what it runs in.
         lipschitz: of a callable, a number (sup norm) or ``af.Lipschitz``; without it nothing is proved, and the
             certificate is ``sampled``.
         max_anchors, max_bytes: refuse rather than build something larger.
-        workers: processes that evaluate a callable; -1 for all cores.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how hard to search and to prove.
+        timeout: seconds after which the best so far is returned with its honest status (a proof that was cut off gives
+            a larger bound, or none), or OutOfTimeError raised where nothing measured within tol.
+        workers: processes that evaluate a callable and share long proofs; -1 for all cores. One core without it.
         cache: a file that keeps the values of a callable, so that a run can be resumed.
+        require: ``"proved"``, or ``"conditional"``: refuse what would be certified by less.
         polish: minimise the sup error of a fitted head over its values afterwards, or with ``"positions"`` over the
             anchors of a single row too; kept only if it measures better.
-        progress: show what is being tried and how far the evaluation is.
+        progress: True shows what is being done and how far it is; a callable is told (fraction, text).
 
     >>> net = compile("clamp(2*x - 0.5, -1, 1)", {"x": (-1, 1)}, tol=1e-9)
     >>> net.certificate.bound <= 1e-9, float(net(0.5))
     (True, 0.5)
     """
-    _check_request(tol, norm, dtype)
-    named = None if construction == "auto" else by_name(construction)
-    with evaluation_bar(progress) as bar:
-        wanted = as_target(target, domain, lipschitz, Evaluation(workers=workers, cache=cache, progress=bar.advance))
-        compiled = _chosen(wanted, tol, dtype, named, max_anchors, max_bytes, bar)
-        if not polish:
-            return compiled
-        return polished(compiled, positions=polish == "positions", progress=bar.say)
+    _check_request(tol, norm)
+    runs_in, named = dtype_name(dtype), None if construction == "auto" else by_name(construction)
+    with budget(effort, timeout, workers, require, progress) as given:
+        rows = given.watch.rows if progress else None
+        wanted = as_target(target, domain, lipschitz, Evaluation(workers=workers, cache=cache, progress=rows))
+        compiled = _chosen(wanted, tol, runs_in, named, max_anchors, max_bytes, given)
+        return polished(compiled, polish == "positions", given) if polish else compiled
 
 
 def _chosen(
@@ -86,14 +94,13 @@ def _chosen(
     named: Construction[Any] | None,
     max_anchors: int | None,
     max_bytes: int | None,
-    bar: Bar,
+    given: Budget,
 ) -> Compiled:
     """The first construction that keeps its promise."""
-    limits: dict[str, Any] = {"max_anchors": max_anchors, "max_bytes": max_bytes}
+    limits: dict[str, Any] = {"max_anchors": max_anchors, "max_bytes": max_bytes, "budget": given}
     refusals: dict[str, str] = {}
     smallest: dict[str, float] = {}
-    for candidate, plan in candidates(wanted, tol, dtype, refusals, named):
-        bar.say(f"trying {candidate.name} ...")
+    for candidate, plan in candidates(wanted, tol, dtype, refusals, named, given.watch):
         try:
             return attempt(candidate, plan, wanted, tol, dtype, **limits)
         except (RefusalError, ToleranceError) as error:
@@ -102,11 +109,13 @@ def _chosen(
             refusals[candidate.name] = str(error)
             if error.smallest_tol is not None:
                 smallest[candidate.name] = error.smallest_tol
-    bar.say(f"looking for the smallest tol in {dtype} ...")
+    if time_is_up():
+        raise _late(wanted, tol, refusals)
+    given.watch.say(f"looking for the smallest tol in {dtype}")
     for candidate in _unsized(wanted, named, smallest):
         best = finest(candidate, wanted, dtype, **limits)
-        if best is not None and best.tol <= tol:
-            return finished(best, candidate, wanted, tol, dtype)
+        if best is not None and best.tol <= tol and given.lacks(best.certificate) is None:
+            return finished(best, candidate, wanted, tol, dtype, given)
         if best is not None:
             smallest[candidate.name] = rounded_up(best.tol)
     raise _refused(wanted, tol, dtype, refusals, smallest)
@@ -125,7 +134,7 @@ def _unsized(
             return
 
 
-def _check_request(tol: float, norm: str, dtype: str) -> None:
+def _check_request(tol: float, norm: str) -> None:
     try:
         positive = math.isfinite(tol) and tol > 0
     except TypeError:
@@ -134,7 +143,14 @@ def _check_request(tol: float, norm: str, dtype: str) -> None:
         raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
-    machine(dtype)
+
+
+def _late(target: Target, tol: float, refusals: Mapping[str, str]) -> OutOfTimeError:
+    """Nothing within tol when time was up: what was still to be done."""
+    late = [name for name, reason in refusals.items() if UNFINISHED in reason]
+    wanting = f"{', '.join(late)} unfinished" if late else "no construction finished"
+    remedy = "Raise timeout or tol, lower effort, or name a construction"
+    return OutOfTimeError(f"{target.describe()} must be compiled to tol={tol:g} within timeout", wanting, remedy)
 
 
 def _refused(

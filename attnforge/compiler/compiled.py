@@ -9,24 +9,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
+from attnforge.compiler.inside import inside
 from attnforge.compiler.partition import partition
 from attnforge.compiler.report import report
 from attnforge.compiler.two_inputs import checked, pair, run
-from attnforge.errors import DomainError
+from attnforge.errors import CertificateError, DomainError
 from attnforge.model_file import StoredModel, write
 from attnforge.network import Attention, Network, count_parameters
 from attnforge.targets import Box, JointFunction, Target
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnforge.runtime import JointModule, TargetModule
 
 
 class Compiled:
     """A network together with what it computes and the proof of how closely.
 
-    Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device; it runs in the compiled
-    ``dtype`` and raises DomainError for NaN and for points outside its domain. ``module()`` gives the bare
+    Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device, or a data frame, whose
+    columns are taken by name; it runs in the compiled ``dtype`` and raises DomainError for NaN and for points outside
+    its domain; one a rounding outside is taken as its end. Where settings of torch allow float32 products in fewer bits
+    than the certificate assumes, a float32 network raises CertificateError instead. ``module()`` gives the bare
     ``torch.nn.Module``, which has the same shapes and checks nothing. Targets of two inputs are called as
     ``net(X, Y)``, their leading axes broadcast.
     """
@@ -53,14 +59,12 @@ class Compiled:
         if isinstance(x, torch.Tensor):
             if x.is_complex():
                 raise DomainError("Inputs must be real numbers", str(x.dtype), "Pass real numbers")
-            self._check(x.detach().to("cpu", torch.float64).numpy())
             kind_of_x = x.dtype if x.is_floating_point() else torch.float64  # whole numbers in, real ones out
-            return self._module.to(x.device)(x).to(kind_of_x)
+            return self._running(x.device)(self._inside(x)).to(kind_of_x)
         array = _numbers(x)
         kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        self._check(array.astype(np.float64))
         with torch.no_grad():
-            out = self._module.to("cpu")(torch.from_numpy(np.array(array, dtype=kind)))
+            out = self._running("cpu")(self._inside(torch.from_numpy(np.array(array, dtype=kind))))
         result = out.to(torch.float64).numpy().astype(kind)
         return result if result.ndim else kind.type(result)
 
@@ -101,7 +105,7 @@ class Compiled:
         return count_parameters(self.network)[0]
 
     def module(
-        self, dtype: str | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
+        self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
     ) -> TargetModule | JointModule:
         """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
 
@@ -114,7 +118,7 @@ class Compiled:
 
         if kernel not in ("auto", "dense"):
             raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
-        core = AttentionNetwork(self.network, getattr(torch, dtype or self.dtype), trainable)
+        core = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype or self.dtype)), trainable)
         keep = getattr(self.target, "outputs", None) is not None
         module: TargetModule | JointModule
         if isinstance(self.target, JointFunction):
@@ -131,9 +135,8 @@ class Compiled:
             return self._attention_pair(self.target, pair(inputs, {}))
         x = self._gather(inputs, {})
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
-        self._check(tensor.detach().to("cpu", torch.float64).numpy())
         with torch.no_grad():
-            found = self._module.to(tensor.device).attention(tensor)
+            found = self._running(tensor.device).attention(self._inside(tensor))
         if isinstance(x, torch.Tensor):
             return [[weights.to(x.dtype) for weights in layer] for layer in found]
         return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
@@ -165,7 +168,7 @@ class Compiled:
         import torch
 
         x, y, kind = checked(target, given)
-        module = self._module.to(x.device)
+        module = self._running(x.device)
         if isinstance(kind, torch.dtype):
             return run(module, self.network, x, y).to(kind)
         with torch.no_grad():
@@ -177,7 +180,7 @@ class Compiled:
 
         x, y, kind = checked(target, given)
         with torch.no_grad():
-            found = self._module.to(x.device).attention(x, y)
+            found = self._running(x.device).attention(x, y)
         if isinstance(kind, torch.dtype):
             return [[weights.to(kind) for weights in layer] for layer in found]
         return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
@@ -186,8 +189,10 @@ class Compiled:
         names = self.target.names
         if (inputs and named) or len(inputs) > 1 or not (inputs or named):
             raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
-        if inputs:
+        if inputs and not hasattr(inputs[0], "columns"):
             return inputs[0]
+        if inputs:
+            named = columns(inputs[0], names)
         if names is None or set(named) != set(names):
             expected = "none" if names is None else ", ".join(names)
             raise DomainError(f"The inputs of this network are named {expected}", ", ".join(named), "Use these names")
@@ -201,8 +206,34 @@ class Compiled:
         stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
         return stacked[..., 0] if len(names) == 1 and stacked.ndim <= 2 else stacked
 
-    def _check(self, x: npt.NDArray[np.float64]) -> None:
-        domain = self.domain
+    def _running(self, device: Any) -> Any:
+        """The module there, unless torch would not compute what was certified."""
+        import torch
+
+        from attnforge.runtime.arithmetic import reduced_precision
+
+        setting = reduced_precision(torch.device(device)) if self.dtype == "float32" else None
+        if setting is not None:
+            requirement = "A float32 network must run in float32, as its certificate assumes"
+            remedy = 'Call torch.set_float32_matmul_precision("highest"), or use net.module(), which only warns'
+            raise CertificateError(requirement, f"{setting}: products in fewer bits", remedy)
+        return self._module.to(device)
+
+    def _inside(self, x: Tensor) -> Tensor:
+        """The points, checked; those that rounding alone took out of the domain are moved to its ends."""
+        import torch
+
+        given = self._shaped(x.detach().to("cpu", torch.float64).numpy())
+        moved = inside(given, self.domain, str(x.dtype).removeprefix("torch."))
+        self.domain.check(moved)
+        if np.array_equal(moved, given):
+            return x
+        lower, upper = (torch.as_tensor(end, device=x.device) for end in (self.domain.lower, self.domain.upper))
+        wide = x.to(torch.float64)
+        return wide + (wide.clamp(lower, upper).reshape(x.shape) - wide).detach()  # exact: both are within a unit
+
+    def _shaped(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Points as (..., d) or (..., n, d); plain numbers are points where there is one input."""
         d = self.network.features
         if self.target.layout == "function":
             if d == 1 and x.ndim <= 1:
@@ -215,7 +246,20 @@ class Compiled:
             wanted = f"(..., {n or 'n'}, {d})"
         if not fits:
             raise DomainError(f"Inputs must have shape {wanted}", f"shape {x.shape}", "Reshape the input")
-        domain.check(x)
+        return x
+
+
+def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """The columns of a data frame that the inputs are named after; it may have others."""
+    have = [str(name) for name in frame.columns]
+    if names is None:
+        remedy = "Pass frame.to_numpy(), or compile with named intervals"
+        raise DomainError("Columns are taken by name, and these inputs have none", f"columns {have}"[:200], remedy)
+    missing = [name for name in names if name not in have]
+    if missing:
+        wanted = f"A data frame needs the columns {', '.join(names)}"
+        raise DomainError(wanted, f"no column {', '.join(missing)} among {have}"[:200], "Rename its columns")
+    return {name: np.asarray(frame[name]) for name in names}
 
 
 def _numbers(x: Any) -> npt.NDArray[Any]:

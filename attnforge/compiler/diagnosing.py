@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement.diagnosis import (
@@ -86,7 +87,8 @@ def _points(net: Compiled, x: Any) -> Array:
     array, d = _array(x), net.network.features
     if isinstance(net.target, Table) and (array.shape[-1:] == (d,) or (d == 1 and array.ndim <= 1)):
         array = listed_points(net.target, array.reshape(-1, d))
-    net._check(array)
+    array = inside(net._shaped(array), net.domain)
+    net.domain.check(array)
     return array.reshape(-1, *array.shape[-2:]) if net.target.layout == "tokens" else array.reshape(-1, d)
 
 

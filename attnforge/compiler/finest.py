@@ -20,8 +20,10 @@ import numpy as np
 from attnforge.balls import machine
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
+from attnforge.compiler.budget import UNLIMITED, Budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.cost import afford
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
 from attnforge.network import Network
 from attnforge.targets import Function, Target
@@ -31,7 +33,6 @@ from attnforge.theorems.registry import STAGES
 from attnforge.theorems.tensor_heads import FittedPlan
 
 MISSES = 2  # decades in a row that gain nothing
-MOST_KEYS = 1024  # of a plan that is looked at: a refusal must not take longer than what it refuses
 MORE = 8  # a plan with so many times the keys of the best is not looked at: they round more, and proofs take longer
 GAIN = 0.9  # a decade gains where it brings the tolerance below so many times the best
 FLOOR = 32.0  # roundoffs of the target's size: finer fits are searched for long, in vain
@@ -60,8 +61,12 @@ def finest(
     *,
     max_anchors: int | None = None,
     max_bytes: int | None = None,
+    budget: Budget = UNLIMITED,
 ) -> Finest | None:
-    """The plan that keeps the smallest tolerance found; None if none was found, or looking would take too long."""
+    """The plan that keeps the smallest tolerance found; None if none was found, or looking would take too long.
+
+    Plans of more keys than the effort names are not looked at: a refusal must not take longer than what it refuses.
+    """
     if not _is_searched(candidate, target):
         return None
 
@@ -69,15 +74,16 @@ def finest(
         if share < floor:
             return None
         try:
+            check_time("looking for the smallest tol")
             plan = _planned(candidate, target, share, dtype)
             cost = candidate.cost(target, plan)
             afford(cost, candidate.name, max_anchors, max_bytes)
-            too_many = cost.anchors > (MOST_KEYS if best is None else min(MOST_KEYS, MORE * best.anchors))
-            return None if too_many else _judged(candidate, target, plan, cost.anchors, dtype)
+            too_many = cost.anchors > (most if best is None else min(most, MORE * best.anchors))
+            return None if too_many else _judged(candidate, target, plan, cost.anchors, dtype, budget)
         except (RefusalError, TargetError, ToleranceError):
             return None
 
-    size = _size(target)
+    size, most = _size(target), budget.effort.keys
     floor = FLOOR * size * min(machine(dtype).roundoff, machine(WIDER).roundoff)
     found = _by_decades(tried, size * math.sqrt(machine(dtype).roundoff), size)
     best = _least(found.values())
@@ -148,12 +154,14 @@ def _planned(candidate: Construction[Any], target: Target, share: float, dtype: 
     return replace(plan, dtype=dtype)
 
 
-def _judged(candidate: Construction[Any], target: Target, plan: Any, anchors: int, dtype: str) -> Finest:
+def _judged(
+    candidate: Construction[Any], target: Target, plan: Any, anchors: int, dtype: str, budget: Budget
+) -> Finest:
     """Built and proved; measured only where a measurement counts."""
     network = candidate.build(target, plan)
-    certificate = None if dtype == "float64" else prove(network, target, dtype=dtype)
+    certificate = None if dtype == "float64" else prove(network, target, dtype=dtype, effort=budget.effort)
     if certificate is None or certificate.bound is None:
-        certificate = certified(network, target, candidate.name, dtype).certificate
+        certificate = certified(network, target, candidate.name, dtype, budget).certificate
     return Finest(plan, network, certificate, anchors, kept(certificate))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
 from attnforge.anchors.axis_search import MOST
 from attnforge.anchors.grid_fit import MOST_ANCHORS
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import attempt
+from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
@@ -35,7 +36,8 @@ def tensor_grid(
     *,
     tol: float | None = None,
     anchors: int | Sequence[int] | None = None,
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""One head over a product grid of anchors with fitted values: spectral accuracy for smooth f of few inputs.
 
@@ -48,7 +50,8 @@ def tensor_grid(
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for; or
         anchors: how many lie on the domain along every axis, or one number an axis; ghosts come on top.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> net = tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-13)
     >>> net.anchors <= 48, net.certificate.estimate.error <= 1e-13
@@ -60,18 +63,20 @@ def tensor_grid(
         got = f"tol={tol}, anchors={anchors}"
         raise RefusalError("`tensor_grid` needs either tol= or anchors=", got, "Give one of them")
     if tol is not None:
-        return _reaching(TensorGrid(), f, domain, tol, dtype)
-    target = _function(f, domain, dtype)
-    construction = TensorGrid()
+        return _reaching(TensorGrid(), f, domain, tol, dtype, asked)
+    construction, runs_in = TensorGrid(), dtype_name(dtype)
+    target = _function(f, domain)
     _accepted(construction, target)
-    plan = construction.with_counts(target, _counts(anchors, target.domain.lower.size), dtype)
-    afford(construction.cost(target, plan), construction.name)
-    compiled = certified(construction.build(target, plan), target, construction.name, dtype)
+    with budget(**asked) as given:
+        plan = construction.with_counts(target, _counts(anchors, target.domain.lower.size), runs_in)
+        afford(construction.cost(target, plan), construction.name)
+        compiled = certified(construction.build(target, plan), target, construction.name, runs_in, given)
+    given.accepted(compiled.certificate, construction.name)
     compiled.reason = plan.reason
     return compiled
 
 
-def ridge(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+def ridge(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked: Unpack[Asked]) -> Compiled:
     """One head along one linear form: functions g(w . x + t) of any number of inputs.
 
     The form is read from an expression, or found in a callable from the directions of its gradients and checked at
@@ -81,7 +86,8 @@ def ridge(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compile
         f: takes (..., d) arrays and returns (...) or (..., k); or a formula as text.
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -89,10 +95,10 @@ def ridge(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compile
     >>> net.anchors <= 40, net.certificate.estimate.error <= 1e-7
     (True, True)
     """
-    return _reaching(Ridge(), f, domain, tol, dtype)
+    return _reaching(Ridge(), f, domain, tol, dtype, asked)
 
 
-def additive(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+def additive(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked: Unpack[Asked]) -> Compiled:
     """One head a term: sums of terms of few inputs, in any number of inputs.
 
     Terms are read from an expression, found in a callable by mixed differences (anchored ANOVA), or given as a list of
@@ -103,7 +109,8 @@ def additive(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Comp
             ``[([0], f0), ([1, 2], f12)]``, where f12 takes (..., 2) arrays of inputs 1 and 2.
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -113,13 +120,12 @@ def additive(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Comp
     (2, True)
     """
     if not isinstance(f, list | tuple):
-        return _reaching(Additive(), f, domain, tol, dtype)
+        return _reaching(Additive(), f, domain, tol, dtype, asked)
     target, structure = given_sum(f, as_box(domain)[0])
-    construction = Additive(structure)
-    return attempt(construction, construction.size(target, _positive(tol), dtype), target, tol, dtype)
+    return _sized(Additive(structure), target, tol, dtype, asked)
 
 
-def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked: Unpack[Asked]) -> Compiled:
     """Heads over anisotropic grids that add up to a sparse grid: smooth functions of 5 to 8 inputs.
 
     The combination technique, adaptive in the dimensions: :mod:`attnforge.anchors.combination`. The certificate is
@@ -129,7 +135,8 @@ def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> C
         f: takes (..., d) arrays and returns (...) or (..., k), d from 5 to 12; or a formula as text.
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -137,10 +144,10 @@ def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> C
     >>> net.anchors < 5000, net.certificate.estimate.error <= 1e-3
     (True, True)
     """
-    return _reaching(SparseGrid(), f, domain, tol, dtype)
+    return _reaching(SparseGrid(), f, domain, tol, dtype, asked)
 
 
-def polynomial(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Compiled:
+def polynomial(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked: Unpack[Asked]) -> Compiled:
     """One head with values in closed form: polynomials of up to four inputs, exact up to saturation.
 
     Values are those of the inverse heat polynomial: :mod:`attnforge.theorems.polynomial`. The certificate is
@@ -150,20 +157,30 @@ def polynomial(f: Any, domain: Any, *, tol: float, dtype: str = "float64") -> Co
         f: a formula as text, of degree at most 12 in every input.
         domain: named intervals, or a box.
         tol: the largest error asked for.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> net = polynomial("x^3 - x", {"x": (-2, 2)}, tol=1e-13)
     >>> net.anchors <= 32, net.certificate.estimate.error <= 1e-13
     (True, True)
     """
-    return _reaching(PolynomialHead(), f, domain, tol, dtype)
+    return _reaching(PolynomialHead(), f, domain, tol, dtype, asked)
 
 
-def _reaching(construction: Construction[P], f: Any, domain: Any, tol: float, dtype: str) -> Compiled:
+def _reaching(construction: Construction[P], f: Any, domain: Any, tol: float, dtype: DType, asked: Asked) -> Compiled:
     """Size, build and measure, until tol is reached."""
-    target = _function(f, domain, dtype)
+    dtype_name(dtype)
+    target = _function(f, domain)
     _accepted(construction, target)
-    return attempt(construction, construction.size(target, _positive(tol), dtype), target, tol, dtype)
+    return _sized(construction, target, tol, dtype, asked)
+
+
+def _sized(construction: Construction[P], target: Target, tol: float, dtype: DType, asked: Asked) -> Compiled:
+    runs_in, wanted = dtype_name(dtype), _positive(tol)
+    with budget(**asked) as given:
+        given.watch.say(f"sizing {construction.name}")
+        plan = construction.size(target, wanted, runs_in)
+        return attempt(construction, plan, target, wanted, runs_in, budget=given)
 
 
 def _accepted(construction: Construction[Any], target: Target) -> None:
@@ -186,9 +203,8 @@ def _counts(anchors: Any, axes: int) -> list[int]:
     return counts
 
 
-def _function(f: Any, domain: Any, dtype: str) -> Target:
+def _function(f: Any, domain: Any) -> Target:
     """A formula, or a callable of (..., d) arrays."""
-    machine(dtype)
     if callable(f) and not isinstance(f, Target):
         box, names = as_box(domain)
         return Function(f, box, names=names)

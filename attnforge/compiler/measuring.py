@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from attnforge.certification.enclosure.boxes import bounds_on_boxes
+from attnforge.compiler.budget import budget
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.targets import compared_with
+from attnforge.effort import Effort
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement import Attack, Measurement, search
 from attnforge.measurement import attack as hunt
+from attnforge.progress import Progress
+from attnforge.targets import Target
 from attnforge.targets.table import Table
 
+LOOKED = 25  # times the points of an effort: the estimate beside a proof is a quick one, this is not
 CHUNK = 20_000  # listed points evaluated at a time
 SECONDS = 20.0  # of an attack
 SLIGHT = 0.01  # of the error: rounding below this is not told more closely on the boxes of an attack
@@ -23,12 +29,14 @@ SLIGHT = 0.01  # of the error: rounding below this is not told more closely on t
 def measure(
     compiled: Compiled,
     target: Any = None,
-    points: int = 100_000,
+    points: int | None = None,
     *,
     seed: int = 0,
     seconds: float | None = None,
     brief: bool = False,
-    progress: Callable[[float], None] | None = None,
+    effort: str | Effort | None = None,
+    timeout: float | None = None,
+    progress: Progress = False,
 ) -> Measurement:
     """The largest |net(x) - f(x)| found on random points, risky places and by climbing: a lower bound of the error.
 
@@ -37,17 +45,41 @@ def measure(
     Args:
         compiled: what to run, in its own dtype.
         target: what to compare with; its own target by default.
-        points: how many random points; tables have their own.
+        points: how many random points, 100,000 unless the effort says otherwise; tables have their own.
         seed: of the random points.
         seconds: about how long the target may be evaluated; fewer points are looked at where it is slow.
         brief: of sequences, evaluate about as many tokens as points of a function, and so fewer sequences.
-        progress: called with the fraction done.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how many points, and how long to climb.
+        timeout: seconds; fewer points are looked at where they would take longer.
+        progress: True shows how far it is; a callable is told (fraction, text).
     """
     against = compared_with(compiled.target, target)
+    with budget(effort, timeout, progress=progress) as given:
+        asked, told = given.effort, given.watch.step("measuring")
+        if points is None:
+            points = LOOKED * asked.points
+        limit = math.inf if seconds is None else seconds
+        return largest_error(compiled, against, asked, points, seed=seed, seconds=limit, brief=brief, progress=told)
+
+
+def largest_error(
+    compiled: Compiled,
+    against: Target,
+    effort: Effort,
+    points: int | None = None,
+    *,
+    seed: int = 0,
+    seconds: float = math.inf,
+    brief: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Measurement:
+    """The largest error found with an effort; ``points`` and ``seconds`` as for :func:`measure`."""
     if isinstance(against, Table):
         return _at_listed_points(compiled, against, progress)
+    many = effort.points if points is None else points
     run, network = compiled.at_points, compiled.network
-    return search(run, against, network, points=points, seed=seed, progress=progress, seconds=seconds, brief=brief)
+    limits: dict[str, Any] = {"points": many, "seconds": seconds, "brief": brief, "effort": effort}
+    return search(run, against, network, seed=seed, progress=progress, **limits)
 
 
 def attack(
@@ -57,7 +89,8 @@ def attack(
     seconds: float | None = SECONDS,
     evaluations: int | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    effort: str | Effort | None = None,
+    progress: Progress = False,
 ) -> Attack:
     """Try to beat the bound: search as :func:`measure` does, then climb the error by its gradient from many starts.
 
@@ -72,7 +105,8 @@ def attack(
         seconds: about how long; None: no limit, then `evaluations` is needed.
         evaluations: at most so many; without a limit of seconds, the same seed then finds the same point.
         seed: of all that is random.
-        progress: called with the fraction of the budget spent.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: of the search at the beginning.
+        progress: True shows how much of the budget is spent; a callable is told (fraction, text).
 
     >>> import attnforge as af
     >>> net = af.compile("sin(3*x)", {"x": (-1, 1)}, tol=1e-4)
@@ -86,17 +120,19 @@ def attack(
         raise TargetError("An attack needs a domain to move in", "a table, known at its listed points only", remedy)
     seen = compiled.certificate.estimate
     enough = SLIGHT * seen.error if seen is not None else 0.0
-    return hunt(
-        compiled.at_points,
-        against,
-        compiled.network,
-        dtype=compiled.dtype,
-        bounds=bounds_on_boxes(compiled.network, against, against.domain, compiled.dtype, enough),
-        seconds=seconds,
-        evaluations=evaluations,
-        seed=seed,
-        progress=progress,
-    )
+    with budget(effort, progress=progress) as given:
+        return hunt(
+            compiled.at_points,
+            against,
+            compiled.network,
+            dtype=compiled.dtype,
+            bounds=bounds_on_boxes(compiled.network, against, against.domain, compiled.dtype, enough),
+            seconds=seconds,
+            evaluations=evaluations,
+            effort=given.effort,
+            seed=seed,
+            progress=given.watch.step("attacking"),
+        )
 
 
 def _at_listed_points(compiled: Compiled, table: Table, progress: Callable[[float], None] | None) -> Measurement:

@@ -8,7 +8,6 @@ points that took no part in it and no proved bound grows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,16 +17,18 @@ from attnforge.anchors.axis import Axis
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.minimax import CLIMBS, ROUNDS, minimax_values, polished_axis
 from attnforge.balls import machine
-from attnforge.compiler.certifying import QUICK_POINTS, certified
+from attnforge.compiler.budget import Budget, budget
+from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.measuring import measure
-from attnforge.errors import RefusalError
+from attnforge.compiler.measuring import largest_error
+from attnforge.effort import NORMAL, TIME, Effort, check_time
+from attnforge.errors import OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, attention_weights, rounded
+from attnforge.progress import Progress
 from attnforge.targets import Box
 from attnforge.theorems.tensor_heads import TensorHead, heads_network
 
 Array = npt.NDArray[np.float64]
-Progress = Callable[[str], None]
 
 POLISHED = ("tensor_grid", "ridge", "additive", "polynomial")
 MOST_ANCHORS = 3000  # the programme costs the cube of them
@@ -40,13 +41,24 @@ WORTH = 0.05  # a smaller gain may be the luck of the points
 FRESH_SEEDS = (2**20, 2**20 + 1)  # for judging; those used for solving are small
 
 
-def polish(compiled: Compiled, *, positions: bool = False, progress: Progress | None = None) -> Compiled:
+def polish(
+    compiled: Compiled,
+    *,
+    positions: bool = False,
+    effort: str | Effort | None = None,
+    timeout: float | None = None,
+    workers: int = 1,
+    progress: Progress = False,
+) -> Compiled:
     """The same network with values of smaller sup error; the one given, saying so, where none were found.
 
     Args:
         compiled: by ``tensor_grid``, ``ridge``, ``additive`` or ``polynomial``, of at most 3,000 anchors in all.
         positions: of a single head with one axis, also move its anchors.
-        progress: told what is being done, in words.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how hard to prove what comes out.
+        timeout: seconds after which the network is returned as it was.
+        workers: processes that share a long proof; -1 for all cores.
+        progress: True shows what is being done; a callable is told (fraction, text).
 
     The target is evaluated in batches, at some 50 points an anchor of a single row and at 100,000 to 200,000 for grids
     and sums of terms; its values are remembered.
@@ -57,14 +69,27 @@ def polish(compiled: Compiled, *, positions: bool = False, progress: Progress | 
     >>> better.certificate.estimate.error < net.certificate.estimate.error, better.anchors == net.anchors
     (True, True)
     """
+    with budget(effort, timeout, workers, progress=progress) as given:
+        return polished(compiled, positions, given)
+
+
+def polished(compiled: Compiled, positions: bool, given: Budget) -> Compiled:
+    """The same within a budget."""
     _refuse_unless_polishable(compiled)
-    say = progress or (lambda _: None)
-    say(f"polishing {compiled.anchors:,} values ...")
-    found = {"values": _certified(compiled, _polished(compiled, compiled.network))}
+    try:
+        return _better(compiled, positions, given)
+    except OutOfTimeError:
+        return _because(compiled, f"{compiled.reason}; not polished: that takes longer than {TIME}")
+
+
+def _better(compiled: Compiled, positions: bool, given: Budget) -> Compiled:
+    given.watch.say(f"polishing {compiled.anchors:,} values")
+    found = {"values": _certified(compiled, _polished(compiled, compiled.network), given)}
     if positions and Sampling.of(compiled.network, compiled.domain).is_one_row and compiled.anchors > 2:
-        say("moving anchors ...")
-        found["positions and values"] = _certified(compiled, _polished(compiled, _moved(compiled)))
-    say("measuring at fresh points ...")
+        given.watch.say("moving anchors")
+        found["positions and values"] = _certified(compiled, _polished(compiled, _moved(compiled)), given)
+    check_time("polishing")
+    given.watch.say("measuring at fresh points")
     before, *errors = _judged(compiled, *found.values())
     tried = sorted(zip(errors, found, strict=True))
     kept = [(error, what) for error, what in tried if _proves_as_much(found[what], compiled)]
@@ -179,18 +204,19 @@ def _with_values(network: Network, values: Array) -> Network:
 def _judged(*networks: Compiled) -> list[float]:
     """The largest error of each at the same fresh points: random ones, between anchors, and where a climb leads."""
     where = Sampling.of(networks[0].network, networks[0].domain)
-    points = where.random(QUICK_POINTS, FRESH_SEEDS[0])
+    points = where.random(NORMAL.points, FRESH_SEEDS[0])
     wanted = _wanted(networks[0], points)
 
     def error(net: Compiled) -> float:
         between = np.abs(net.at_points(points).reshape(wanted.shape) - wanted).max()
-        return max(float(between), *(measure(net, points=QUICK_POINTS, seed=seed).sup for seed in FRESH_SEEDS))
+        return max(float(between), *(largest_error(net, net.target, NORMAL, seed=seed).sup for seed in FRESH_SEEDS))
 
     return [error(net) for net in networks]
 
 
-def _certified(compiled: Compiled, network: Network) -> Compiled:
-    return certified(network, compiled.target, compiled.construction, compiled.dtype)
+def _certified(compiled: Compiled, network: Network, given: Budget) -> Compiled:
+    check_time("polishing")
+    return certified(network, compiled.target, compiled.construction, compiled.dtype, given)
 
 
 def _because(compiled: Compiled, reason: str) -> Compiled:

@@ -18,8 +18,10 @@ def facts(compiled: Compiled) -> dict[str, str]:
     """Label and value of every line of the report."""
     total, nonzero = count_parameters(compiled.network)
     certificate: Certificate | None = compiled.certificate
-    lines = {
-        "target": compiled.target.describe(),
+    lines = {"target": compiled.target.describe()}
+    if certificate is not None and certificate.bound is None:
+        lines["certificate"] = "SAMPLED: no error bound is proved, the error below is the largest one seen"
+    lines |= {
         "domain": _domain(compiled.domain, compiled.target.names),
         "construction": compiled.construction,
         "because": compiled.reason,

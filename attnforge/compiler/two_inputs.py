@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnforge.compiler.inside import inside
 from attnforge.errors import DomainError
 from attnforge.network import Network
-from attnforge.targets import JointFunction
+from attnforge.targets import Box, JointFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +43,8 @@ def checked(target: JointFunction, given: tuple[Any, Any]) -> tuple[Tensor, Tens
         single = all(array.dtype == np.float32 for array in arrays)
         x, y = (torch.from_numpy(np.array(array, dtype=np.float64)) for array in arrays)
         kind = np.dtype(np.float32 if single else np.float64)
-    _check(target, x, y)
+    x, y = _inside("X", x, target.keys, given[0]), _inside("Y", y, target.query, given[1])
+    _check_batches(target, x, y)
     return x, y, kind
 
 
@@ -71,20 +73,31 @@ def _numbers(network: Network) -> int:
     return max([1, *constants, *mixes])
 
 
-def _check(target: JointFunction, x: Tensor, y: Tensor) -> None:
+def _inside(name: str, value: Tensor, box: Box, given: Any) -> Tensor:
+    """An input of fitting shape inside its box; what rounding alone took out of it is moved to its ends."""
     import torch
 
     from attnforge.runtime.joint import as_tokens
 
-    shapes = []
-    for name, value, box in (("X", x, target.keys), ("Y", y, target.query)):
-        tokens = as_tokens(name, value, box.shape)
-        shapes.append(tuple(tokens.shape[:-2]))
-        points = tokens.detach().to("cpu", torch.float64).numpy().reshape(*tokens.shape[:-2], *box.shape)
-        try:
-            box.check(points)
-        except DomainError as error:
-            raise DomainError(f"{name}: {error.requirement}", error.got, error.remedy) from None
+    tokens = as_tokens(name, value, box.shape)
+    points = tokens.detach().to("cpu", torch.float64).numpy().reshape(*tokens.shape[:-2], *box.shape)
+    moved = inside(points, box, str(getattr(given, "dtype", "float64")).removeprefix("torch."))
+    try:
+        box.check(moved)
+    except DomainError as error:
+        raise DomainError(f"{name}: {error.requirement}", error.got, error.remedy) from None
+    if np.array_equal(moved, points):
+        return value
+    lower, upper = (torch.as_tensor(end, device=value.device) for end in (box.lower, box.upper))
+    wide = value.to(torch.float64)
+    return wide + (wide.clamp(lower, upper).reshape(value.shape) - wide).detach()  # exact: both are within a unit
+
+
+def _check_batches(target: JointFunction, x: Tensor, y: Tensor) -> None:
+    from attnforge.runtime.joint import as_tokens
+
+    inputs = (("X", x, target.keys), ("Y", y, target.query))
+    shapes = [tuple(as_tokens(name, value, box.shape).shape[:-2]) for name, value, box in inputs]
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:

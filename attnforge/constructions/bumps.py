@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from attnforge.anchors import Sharpness
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
+from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import as_layout, count_of, finish, named_function
-from attnforge.targets import Box, Function
+from attnforge.targets import Box
 from attnforge.theorems.bumps import BumpPlan, Collapse, Placement, check_grid, grid_sharpness
 from attnforge.theorems.softmax_tail import SoftmaxTail
 from attnforge.theorems.truncated_linear import Layout
@@ -28,7 +29,8 @@ def two_layer(
     collapse: Collapse = "affine",
     placement: Placement = "midpoints",
     layout: Layout = "memory",
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""Two layers of multi-head attention that compute a continuous sequence-to-sequence map, after Hu et al. 2025.
 
@@ -45,20 +47,22 @@ def two_layer(
         collapse: how the first layer comes to see all tokens: by an ``"affine"`` map, or by a ``"uniform"`` head.
         placement: grid points at ``"midpoints"`` of equal cells, or ``"closed"``: the outermost on the ends of the box.
         layout: ``"memory"`` (centres in the head's memory) or ``"literal"`` (a token a centre).
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
     >>> net = two_layer(lambda x: np.sort(x, axis=-2), Box(0, 1, shape=(2, 1)), grid=4, lipschitz=1)
     >>> round(net.certificate.bound, 2), net([[0.9], [0.1]]).round(3).tolist()
     (0.13, [[0.125], [0.875]])
     """
-    target = _continuous(f, domain, lipschitz, dtype)
+    dtype = dtype_name(dtype)
+    target = named_function(f, domain, lipschitz)
     count = count_of("grid", grid)
     check_grid(count, placement, collapse)
     plan = BumpPlan(count, 1.0, collapse, placement, as_layout(layout), dtype)
     afford(TwoLayer().cost(target, plan), TwoLayer.name)
     beta = grid_sharpness(sharpness, count, target, placement, dtype)
-    return finish(TwoLayer(), target, replace(plan, sharpness=beta), dtype)
+    return finish(TwoLayer(), target, replace(plan, sharpness=beta), dtype, asked)
 
 
 def softmax_tail(
@@ -69,7 +73,8 @@ def softmax_tail(
     sharpness: Sharpness = "tuned",
     lipschitz: Any = None,
     placement: Placement = "midpoints",
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""One layer of multi-head attention and a softmax that compute a continuous map, after Hu et al. 2025.
 
@@ -85,23 +90,19 @@ def softmax_tail(
         sharpness: ``"hard"``, ``"tuned"`` (smallest sup error) or the number beta that multiplies the bumps.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         placement: grid points at ``"midpoints"`` of equal cells, or ``"closed"``: the outermost on the ends of the box.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
     >>> net = softmax_tail(lambda x: np.abs(x[..., 0]), Box(-1, 1, shape=(1,)), grid=8, lipschitz=1)
     >>> round(net.certificate.bound, 2), float(net(0.6).round(3))
     (0.13, 0.625)
     """
-    target = _continuous(f, domain, lipschitz, dtype)
+    dtype = dtype_name(dtype)
+    target = named_function(f, domain, lipschitz)
     count = count_of("grid", grid)
     check_grid(count, placement)
     plan = BumpPlan(count, 1.0, placement=placement, dtype=dtype)
     afford(SoftmaxTail().cost(target, plan), SoftmaxTail.name)
     beta = grid_sharpness(sharpness, count, target, placement, dtype)
-    return finish(SoftmaxTail(), target, replace(plan, sharpness=beta), dtype)
-
-
-def _continuous(f: Callable[[Any], Any], domain: Box, lipschitz: Any, dtype: str) -> Function:
-    """The callable on its box, after a look at the dtype."""
-    machine(dtype)
-    return named_function(f, domain, lipschitz)
+    return finish(SoftmaxTail(), target, replace(plan, sharpness=beta), dtype, asked)

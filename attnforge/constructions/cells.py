@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Adaptive, Sharpness, hard
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
+from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.compiler.mean_error import certified_in_mean
@@ -35,7 +36,8 @@ def max_affine(
     sharpness: Sharpness | None = None,
     lipschitz: Any = None,
     layout: Layout = "memory",
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""One layer, one head: attention partitions the domain and gives every cell a value, after Liu et al. 2025.
 
@@ -55,7 +57,8 @@ def max_affine(
             scores beta (2 v . x - |v|^2). Centres, adaptive cells and averages are ``"hard"``.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         layout: of grids, ``"memory"`` (lean) or ``"literal"`` (self-attention over a padded sequence).
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
     >>> net = max_affine(lambda x: np.sin(3 * x[..., 0]), Box(0, 1, shape=(1,)), cells=32, lipschitz=3)
@@ -65,17 +68,17 @@ def max_affine(
     >>> max_affine("x^8", {"x": (0, 1)}, cells=Adaptive(10)).certificate.bound < 0.055
     True
     """
-    machine(dtype)
+    dtype = dtype_name(dtype)
     if norm != "sup":
-        return _in_mean(f, domain, cells, norm, sharpness, dtype)
+        return _in_mean(f, domain, cells, norm, sharpness, dtype, asked)
     target = _target(f, domain, lipschitz)
     if _are_free(cells):
         _only_hard(sharpness, "free cells")
         places = cells if isinstance(cells, Adaptive) else check_centres(cells, target.domain)
-        return finish(FreeCells(), target, FreeCellsPlan(places, dtype), dtype)
+        return finish(FreeCells(), target, FreeCellsPlan(places, dtype), dtype, asked)
     counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
     c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, target.domain, dtype)
-    return finish(MaxAffine(), target, CellsPlan(counts, c, ghosts, dtype, as_layout(layout)), dtype)
+    return finish(MaxAffine(), target, CellsPlan(counts, c, ghosts, dtype, as_layout(layout)), dtype, asked)
 
 
 def cross_attention(
@@ -87,7 +90,8 @@ def cross_attention(
     norm: str | float = "sup",
     sharpness: Sharpness | None = None,
     lipschitz: Any = None,
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""One head of cross-attention that computes f(X, Y): keys and values from X, queries from Y (Liu et al. 2025).
 
@@ -109,7 +113,8 @@ def cross_attention(
         sharpness: ``"hard"``; ``"tuned"``, of order 2 for smooth f; or the number beta of scores
             beta (2 v . x - |v|^2), h the shortest step. By default tuned; hard for L_p.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     Returns:
         A Compiled called as ``net(X, Y)``; leading axes broadcast, and one X for many Y is cheapest.
@@ -120,28 +125,37 @@ def cross_attention(
     >>> net.certificate.status, net.certificate.estimate.error < 0.02, net(0.5, [0.1, 0.2, 0.3]).shape
     ('conditional', True, (3,))
     """
-    machine(dtype)
-    asked = as_box(query_domain)[0]
+    dtype = dtype_name(dtype)
+    query = as_box(query_domain)[0]
     if keys_domain is None or takes_one_input(f):
-        counts = _grid_counts(grid, asked.lower.size)
-        return max_affine(f, asked, cells=counts, norm=norm, sharpness=sharpness, lipschitz=lipschitz, dtype=dtype)
-    target = JointFunction(f, as_box(keys_domain)[0], asked, lipschitz=as_lipschitz(lipschitz))
+        counts = _grid_counts(grid, query.lower.size)
+        told: dict[str, Any] = {"norm": norm, "sharpness": sharpness, "lipschitz": lipschitz, "dtype": dtype}
+        return max_affine(f, query, cells=counts, **told, **asked)
+    target = JointFunction(f, as_box(keys_domain)[0], query, lipschitz=as_lipschitz(lipschitz))
     counts = _grid_counts(grid, target.domain.lower.size)
     if norm != "sup":
-        return _pairs_in_mean(target, counts, _exponent(norm), sharpness, dtype)
+        return _pairs_in_mean(target, counts, _exponent(norm), sharpness, dtype, asked)
     c, ghosts = cells_sharpness("tuned" if sharpness is None else sharpness, counts, target.domain, dtype)
-    return finish(CrossAttention(), target, CellsPlan(counts, c, ghosts, dtype), dtype)
+    return finish(CrossAttention(), target, CellsPlan(counts, c, ghosts, dtype), dtype, asked)
 
 
 def _pairs_in_mean(
-    target: JointFunction, counts: tuple[int, ...], exponent: float, sharpness: Sharpness | None, dtype: str
+    target: JointFunction,
+    counts: tuple[int, ...],
+    exponent: float,
+    sharpness: Sharpness | None,
+    dtype: str,
+    asked: Asked,
 ) -> Compiled:
     """Averages over cells of the joint box, and their L_p error."""
     _only_hard(sharpness, "cell averages")
     construction, plan = CrossAttention(), CellsPlan(counts, hard(dtype), dtype=dtype)
     afford(construction.cost(target, plan), construction.name)
-    network = construction.network(target, plan, cell_averages(target, counts, exponent))
-    return certified_in_mean(network, target, construction.name, counts, exponent, dtype)
+    with budget(**asked) as given:
+        network = construction.network(target, plan, cell_averages(target, counts, exponent))
+        compiled = certified_in_mean(network, target, construction.name, counts, exponent, dtype)
+    given.accepted(compiled.certificate, construction.name)
+    return compiled
 
 
 def _grid_counts(grid: Any, axes: int) -> tuple[int, ...]:
@@ -161,7 +175,9 @@ def _are_free(cells: Any) -> bool:
         raise RefusalError("Centres are an array of shape (N, D)", got, "Give every centre as many numbers") from None
 
 
-def _in_mean(f: Any, domain: Box, cells: Any, norm: Any, sharpness: Sharpness | None, dtype: str) -> Compiled:
+def _in_mean(
+    f: Any, domain: Box, cells: Any, norm: Any, sharpness: Sharpness | None, dtype: str, asked: Asked
+) -> Compiled:
     """Cell averages, and their L_p error."""
     exponent = _exponent(norm)
     _only_hard(sharpness, "cell averages")
@@ -171,7 +187,11 @@ def _in_mean(f: Any, domain: Box, cells: Any, norm: Any, sharpness: Sharpness | 
     counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
     plan, construction = AveragesPlan(counts, exponent, dtype), CellAverages()
     afford(construction.cost(target, plan), construction.name)
-    return certified_in_mean(construction.build(target, plan), target, construction.name, counts, exponent, dtype)
+    with budget(**asked) as given:
+        network = construction.build(target, plan)
+        compiled = certified_in_mean(network, target, construction.name, counts, exponent, dtype)
+    given.accepted(compiled.certificate, construction.name)
+    return compiled
 
 
 def _target(f: Any, domain: Any, lipschitz: Any) -> Target:

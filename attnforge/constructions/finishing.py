@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
@@ -17,10 +18,15 @@ from attnforge.theorems.truncated_linear import Layout
 P = TypeVar("P")
 
 
-def finish(construction: Construction[P], target: Target, plan: P, dtype: str) -> Compiled:
-    """Check the cost, then build and certify."""
+def finish(construction: Construction[P], target: Target, plan: P, dtype: str, asked: Asked) -> Compiled:
+    """Check the cost, then build and certify, within what was asked for."""
     afford(construction.cost(target, plan), construction.name)
-    return certified(construction.build(target, plan), target, construction.name, dtype)
+    with budget(**asked) as given:
+        given.watch.say(f"building {construction.name}")
+        network = construction.build(target, plan)
+        compiled = certified(network, target, construction.name, dtype, given)
+    given.accepted(compiled.certificate, construction.name)
+    return compiled
 
 
 def named_function(f: Callable[[Any], Any], domain: Any, lipschitz: Any) -> Function:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
+from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.constructions.finishing import count_of, finish
 from attnforge.errors import RefusalError
@@ -19,7 +20,8 @@ def relu_network(
     by: str = "gate",
     anchors: int | None = None,
     tol: float | None = None,
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""A torch ReLU network as an attention-only network, one head a neuron (after Hu et al. 2025; the gate is ours).
 
@@ -31,7 +33,8 @@ def relu_network(
         by: ``"gate"``, or ``"anchors"`` for the papers' anchored heads.
         anchors: with ``by="anchors"``, anchors a neuron; or give ``tol``, which is split over the layers.
         tol: with ``by="anchors"``, the error asked for, in exact arithmetic.
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     Returns:
         A Compiled with the module's shapes: (..., d) to (..., k), or (..., n, d) to (..., n, k).
@@ -41,7 +44,7 @@ def relu_network(
     >>> net.heads, net.certificate.bound < 1e-13
     (4, True)
     """
-    machine(dtype)
+    dtype = dtype_name(dtype)
     target = ReluNetwork.from_torch(module, domain)
     if by == "gate":
         plan = gate_plan(target, dtype)
@@ -50,7 +53,7 @@ def relu_network(
     else:
         got = f"by={by!r}, anchors={anchors}, tol={tol}"
         raise RefusalError("`by` must be 'gate', or 'anchors' with either anchors= or tol=", got, "Choose one")
-    return finish(ReluNetworkConstruction(), target, plan, dtype)
+    return finish(ReluNetworkConstruction(), target, plan, dtype, asked)
 
 
 def _at_least_two(anchors: Any) -> int:

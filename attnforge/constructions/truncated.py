@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Unpack
 
 import numpy.typing as npt
 
 from attnforge.anchors import Grid, Sharpness, uniform
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
+from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import as_layout, count_of, finish
@@ -38,7 +40,8 @@ def truncated_linear(
     output: int = 0,
     outputs: int | None = None,
     layout: Layout = "memory",
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""One softmax head that computes a truncated linear function, after Hu et al. 2025.
 
@@ -56,7 +59,8 @@ def truncated_linear(
         domain: where it is certified and may be called.
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (lean) or ``"literal"`` (the paper's padded sequence).
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     Returns:
         A Compiled that takes (..., n, d) and returns (..., n), or (..., n, outputs).
@@ -65,13 +69,13 @@ def truncated_linear(
     >>> round(net.certificate.bound, 4), net([[[0.3, 0.2]]]).shape
     (0.0063, (1, 1))
     """
-    machine(dtype)
+    dtype = dtype_name(dtype)
     target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
     count = count_of("anchors", anchors)
     afford(Cost.of(count, 4 * count), "truncated_linear")
     _, spacing = uniform(target.lower, target.upper, max(count, 0), grid)
     plan = AnchorPlan(count, resolve_sharpness(sharpness, spacing, count, dtype), grid, as_layout(layout), dtype)
-    return finish(TruncatedLinearHead(), target, plan, dtype)
+    return finish(TruncatedLinearHead(), target, plan, dtype, asked)
 
 
 def multihead_truncated_linear(
@@ -88,7 +92,8 @@ def multihead_truncated_linear(
     output: int = 0,
     outputs: int | None = None,
     layout: Layout = "memory",
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""H softmax heads that compute a truncated linear function H times better, after Hu et al. 2025.
 
@@ -107,19 +112,20 @@ def multihead_truncated_linear(
         domain: where it is certified and may be called.
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (lean, any number of tokens) or ``"literal"`` (the paper's [X, I_n]).
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> net = multihead_truncated_linear([1.0], 0.0, -1, 1, tokens=12, heads=4)
     >>> net.heads, net.anchors, net.certificate.bound < 0.005
     (4, 48, True)
     """
-    machine(dtype)
+    dtype = dtype_name(dtype)
     target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
     counts = [count_of(n, v) for n, v in (("tokens", tokens), ("heads", heads), ("sentinels", sentinels))]
     plan = HeadsPlan(counts[0], counts[1], 1.0, counts[2], as_layout(layout), dtype)
     check_plan(plan)
     plan = replace(plan, sharpness=plan_sharpness(sharpness, plan, target.lower, target.upper))
-    return finish(MultiheadTruncatedLinear(), target, plan, dtype)
+    return finish(MultiheadTruncatedLinear(), target, plan, dtype, asked)
 
 
 def gate(
@@ -133,7 +139,8 @@ def gate(
     output: int = 0,
     outputs: int | None = None,
     layout: Layout = "memory",
-    dtype: str = "float64",
+    dtype: DType = "float64",
+    **asked: Unpack[Asked],
 ) -> Compiled:
     r"""Three keys that compute a truncated linear function to any precision (ours).
 
@@ -148,12 +155,13 @@ def gate(
         domain: where it is certified and may be called.
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (each token sees itself and two constants) or ``"literal"`` (a padded sequence).
-        dtype: what it runs in.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> gate([1.0], 0.0, -1, 1).certificate.bound < 1e-13
     True
     """
-    machine(dtype)
+    dtype = dtype_name(dtype)
     target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
     beta = finest_sharpness(target, dtype) if sharpness is None else sharpness
-    return finish(Gate(), target, GatePlan(beta, as_layout(layout), dtype), dtype)
+    return finish(Gate(), target, GatePlan(beta, as_layout(layout), dtype), dtype, asked)

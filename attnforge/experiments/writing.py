@@ -36,5 +36,8 @@ def save_figure(figure: Any, path: Path) -> None:
 
 def _write(path: Path, data: bytes) -> None:
     part = path.with_name(path.name + ".part")
-    part.write_bytes(data)
-    part.replace(path)
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)  # also where it was interrupted

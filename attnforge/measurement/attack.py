@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.effort import NORMAL, Effort, seconds_left
 from attnforge.errors import TargetError
-from attnforge.measurement.effort import Effort, affordable, pace
 from attnforge.measurement.gaps import Run, gaps, point_box
 from attnforge.measurement.generations import CANDIDATES, CLIMBERS, PART, Generations
 from attnforge.measurement.judge import Judge
+from attnforge.measurement.pace import affordable, pace
 from attnforge.measurement.pruning import Bounds
-from attnforge.measurement.search import search_within
+from attnforge.measurement.search import SHORTEST, search_within
 from attnforge.network import Network
 from attnforge.targets import Target
 
@@ -28,7 +29,7 @@ Array = npt.NDArray[np.float64]
 
 SECONDS = 20.0
 FEWEST = 100  # evaluations with which an attack is worth the name
-LOOK = 20_000  # random points of the search at the beginning, which gets a quarter of the budget
+MORE = 5  # times the points of an effort, in the search at the beginning, which gets a quarter of the budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,7 @@ def attack(
     bounds: Bounds | None = None,
     seconds: float | None = SECONDS,
     evaluations: int | None = None,
+    effort: Effort = NORMAL,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
 ) -> Attack:
@@ -95,13 +97,16 @@ def attack(
         bounds: from C boxes, (C, D) lower and upper ends, to proved upper bounds (C,) of the error on them.
         seconds: about how long; None: no limit.
         evaluations: at most so many; None: no limit.
+        effort: of the search at the beginning.
         seed: of all that is random.
         progress: told the fraction of the budget spent.
     """
     _check(seconds, evaluations)
+    if seconds_left() < math.inf:
+        seconds = max(min(math.inf if seconds is None else seconds, seconds_left()), SHORTEST)
     box, tokens = point_box(target, network)
     judge, told = Judge(run, target, box, evaluations, seconds), progress or (lambda _: None)
-    effort, climbers = _sizes(judge, tokens)
+    effort, climbers = _sizes(judge, tokens, effort)
     first = search_within(run, target, network, effort, seed=seed, progress=lambda _: told(judge.fraction))
     judge.spend(first.points)
     judge.remember(first.sup, first.at)
@@ -118,9 +123,9 @@ def attack(
     return Attack(judge.error, judge.at, judge.count, hunt.starts, len(boxes), pruned, largest)
 
 
-def _sizes(judge: Judge, tokens: int | None) -> tuple[Effort, int]:
+def _sizes(judge: Judge, tokens: int | None, effort: Effort) -> tuple[Effort, int]:
     """The effort of the search at the beginning, and the climbers of a generation, by what the budget allows."""
-    effort = Effort(LOOK).within(judge.limit // 4)
+    effort = replace(effort, points=MORE * effort.points).within(judge.limit // 4)
     if judge.seconds is None:
         return effort, CLIMBERS
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.effort import NORMAL, Effort, seconds_left
 from attnforge.errors import TargetError
-from attnforge.measurement.effort import Effort, affordable
 from attnforge.measurement.gaps import CHUNK, Run, gaps, point_box
 from attnforge.measurement.near_anchors import near_anchors
+from attnforge.measurement.pace import affordable
 from attnforge.measurement.points import line_points, random_points, risky_places
 from attnforge.network import Network
 from attnforge.targets import Box, Target
@@ -19,6 +22,7 @@ from attnforge.targets import Box, Target
 Array = npt.NDArray[np.float64]
 
 HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
+SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or it could not be handed over
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
@@ -43,9 +47,10 @@ def search(
     network: Network,
     *,
     points: int = 100_000,
+    effort: Effort = NORMAL,
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
-    seconds: float | None = None,
+    seconds: float = math.inf,
     brief: bool = False,
 ) -> Measurement:
     """The largest |run(x) - target(x)| over random points, risky places and a climb from the worst of them.
@@ -59,22 +64,31 @@ def search(
         target: what it is compared with.
         network: whose heads' claims say where to look.
         points: random ones; half as many more are drawn near anchors.
+        effort: says how long to climb.
         seed: of the random points.
         progress: told the fraction done.
         seconds: that evaluating the target may take, about; fewer points are looked at where it is slow, at least one.
-            None: no limit. ``Measurement.points`` says how many were looked at.
+            It never takes more than is left of the time allowed. ``Measurement.points`` says how many were looked at.
         brief: of sequences, evaluate about as many tokens as points of a function, and so fewer sequences.
     """
     if points < 1:
         raise TargetError("`points` must be at least 1", str(points), "Ask for more points")
-    if seconds is not None and not seconds > 0:
+    if not seconds > 0:
         raise TargetError("`seconds` must be positive", str(seconds), "Leave it out for no limit")
-    effort, (box, tokens) = Effort(points), point_box(target, network)
+    effort, (box, tokens) = replace(effort, points=points), point_box(target, network)
     if brief and tokens:
         effort = effort.within(max(effort.evaluations // tokens, FEWEST))
-    if seconds is not None:
+    if seconds < math.inf:
         effort = affordable(effort, target.accurate, box, tokens, seconds)
+    if seconds_left() < math.inf:
+        effort = affordable(effort, _both(run, target, box), box, tokens, max(seconds_left(), SHORTEST))
     return search_within(run, target, network, effort, seed=seed, progress=progress)
+
+
+def _both(run: Run, target: Target, box: Box) -> Callable[[npt.NDArray[Any]], Array]:
+    """Run and target at points: what one evaluation of a search costs."""
+    run(box.middle[None])  # the first call of a run also prepares it, and tells nothing of its pace
+    return lambda points: gaps(run, target, points.astype(np.float64))
 
 
 def search_within(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 
-from attnforge.certification.checker.check import CELLS, Effort, Verdict
+from attnforge.certification.checker.check import Verdict
 from attnforge.certification.checker.check import check as check_certificate
+from attnforge.effort import Effort, as_effort, until
 from attnforge.model_file.reading import MAX_FILE, read
+from attnforge.progress import Progress, watched
 
 
 def check(
     path: str | os.PathLike[str],
     *,
-    cells: int = CELLS,
-    workers: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    cells: int | None = None,
+    effort: str | Effort | None = None,
+    timeout: float | None = None,
+    workers: int = 1,
+    progress: Progress = False,
     max_bytes: int = MAX_FILE,
 ) -> Verdict:
     """Is the stored bound true of the stored weights and the stored target? Nothing that builds networks is used.
@@ -26,16 +29,21 @@ def check(
 
     Args:
         path: the model file.
-        cells: that may be looked at before the answer is ``undecided``.
-        workers: processes; None is as many as there are processors. They are started for long checks only.
-        progress: told the fraction of the domain that is settled.
+        cells: that may be looked at before the answer is ``undecided``; by default those of the effort, 100,000.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``.
+        timeout: seconds after which the answer is ``undecided``.
+        workers: processes, started for long checks only; -1 is one a processor.
+        progress: True shows the fraction of the domain that is settled; a callable is told (fraction, text).
         max_bytes: larger files are not read.
     """
     model = read(path, max_bytes=max_bytes)
-    effort = Effort(cells, workers or os.cpu_count() or 1, progress or (lambda _: None))
     if model.certificate is None:
         return Verdict("unprovable", "without a bound of the data there is no certificate for all prompts")
-    found = check_certificate(model.network, model.target, model.certificate, model.dtype, effort)
+    asked = as_effort(effort, workers)
+    asked = asked if cells is None else replace(asked, cells=cells)
+    stored = model.network, model.target, model.certificate, model.dtype
+    with until(timeout), watched(progress) as watch:
+        found = check_certificate(*stored, asked, watch.step("checking"))
     if model.is_intact or found.verdict == "rejected":
         return found
     reason = "the file was altered: its digest does not match, though network, target, domain and bound fit together"

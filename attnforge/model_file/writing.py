@@ -28,10 +28,11 @@ def write(model: StoredModel, path: str | os.PathLike[str]) -> None:
         temporary.write_bytes(data)
         temporary.replace(destination)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise FileFormatError(
             "The model must be written to a writable place", str(error), "Choose another path"
         ) from error
+    finally:
+        temporary.unlink(missing_ok=True)  # also where it was interrupted
 
 
 def _content(model: StoredModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from attnforge.runtime.arithmetic import as_written
 from attnforge.runtime.module import AttentionNetwork
 
 
@@ -28,9 +29,11 @@ class LoopedModule(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """What is read after the last block."""
-        return self.read(self.core(self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))))
+        with as_written(x.device):
+            return self.read(self.core(self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))))
 
     def trajectory(self, x: Tensor, y: Tensor) -> Tensor:
         """What is read after every block, along a new axis in front."""
-        tokens = self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))
-        return torch.stack([self.read(state) for state in self.core.states(tokens, self.period)])
+        with as_written(x.device):
+            tokens = self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))
+            return torch.stack([self.read(state) for state in self.core.states(tokens, self.period)])

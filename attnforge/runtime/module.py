@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnforge.errors import DomainError
 from attnforge.network import Attention, Layer, Linear, Network
+from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
 from attnforge.runtime.dense import HeadGroup, group_heads
 from attnforge.runtime.weights import keep
 
@@ -17,7 +18,8 @@ class AttentionNetwork(nn.Module):
     """Runs a :class:`attnforge.network.Network`: (..., n, m) in, (..., n', m') out, in the module's own dtype.
 
     Inputs are cast to that dtype and outputs stay in it. Nothing is checked: NaN and points outside the certified
-    domain pass through. With ``trainable`` every weight is a parameter, else a buffer.
+    domain pass through. ``torch.autocast`` around it changes nothing. With ``trainable`` every weight is a parameter,
+    else a buffer.
     """
 
     def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False) -> None:
@@ -33,11 +35,12 @@ class AttentionNetwork(nn.Module):
     def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:
         """The network's output."""
         _check_shape(self, tokens)
-        state = tokens.to(self.dtype)
-        state = state.reshape(-1, *tokens.shape[-2:])
-        second = self._second(tokens, context)
-        for layer in self.layers:
-            state = layer(state, second)
+        warn_of_reduced_precision(self.dtype, tokens.device)
+        with as_written(tokens.device):
+            state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
+            second = self._second(tokens, context)
+            for layer in self.layers:
+                state = layer(state, second)
         return state.reshape(*tokens.shape[:-2], *state.shape[-2:])
 
     def states(self, tokens: Tensor, period: int) -> Iterator[Tensor]:
@@ -52,14 +55,15 @@ class AttentionNetwork(nn.Module):
     def attention(self, tokens: Tensor, context: Tensor | None = None) -> list[list[Tensor]]:
         """For each layer of attention, for each head, the softmax weights (..., query, key)."""
         _check_shape(self, tokens)
-        state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
-        second = self._second(tokens, context)
         found = []
-        for layer in self.layers:
-            if isinstance(layer, AttentionLayer):
-                weights = layer.weights(state, second)
-                found.append([w.reshape(*tokens.shape[:-2], *w.shape[-2:]) for w in weights])
-            state = layer(state, second)
+        with as_written(tokens.device):
+            state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
+            second = self._second(tokens, context)
+            for layer in self.layers:
+                if isinstance(layer, AttentionLayer):
+                    weights = layer.weights(state, second)
+                    found.append([w.reshape(*tokens.shape[:-2], *w.shape[-2:]) for w in weights])
+                state = layer(state, second)
         return found
 
     def _second(self, tokens: Tensor, context: Tensor | None) -> Tensor | None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.certification.checker.check import CELLS
 from attnforge.cli import certify
+from attnforge.effort import NORMAL
 from tests.attacks.files import agreeing, join, split, with_certificate
 
 FIELDS = {"file", "verdict", "what", "reason", "cells", "recomputed", "seen", "at"}
@@ -118,8 +118,8 @@ def test_absurd_limits_are_refused(run, model: Path, cells: str) -> None:
 def test_the_help_says_what_the_codes_mean(run) -> None:
     text = " ".join(run("certify", "--help").stdout.split())
     assert "--check" in text
-    assert f"({CELLS})" in text
-    assert certify.CELLS == CELLS
+    assert f"({NORMAL.cells})" in text
+    assert NORMAL.cells == certify.CELLS
     for words in ("Exit code 4", "6: intact, not re-", "7: not settled"):
         assert words in text
     assert "6 checked: intact" in " ".join(run("--help").stdout.split())

@@ -62,7 +62,7 @@ def test_measuring_against_another_target_of_two_inputs(net):
 
 def test_progress_runs_from_nothing_to_all(net):
     seen = []
-    af.measure(net, points=30_000, progress=seen.append)
+    af.measure(net, points=30_000, progress=lambda fraction, text: seen.append(fraction))
     assert seen == sorted(seen)
     assert 0 <= seen[0] < seen[-1] <= 1
 

@@ -58,7 +58,7 @@ def test_measure_looks_at_the_listed_points_only(line: af.Compiled) -> None:
 
 def test_progress_is_told(line: af.Compiled) -> None:
     told: list[float] = []
-    af.measure(line, progress=told.append)
+    af.measure(line, progress=lambda fraction, _: told.append(fraction))
     assert told == [1.0]
 
 

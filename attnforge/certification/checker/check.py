@@ -17,29 +17,13 @@ from attnforge.certification.checker.listed import at_listed_points
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
-from attnforge.errors import AttnforgeError, CertificateError
+from attnforge.effort import NORMAL, Effort, time_is_up
+from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
 from attnforge.network import Network, check_architecture, rounded
 from attnforge.targets import Formula, ReluNetwork, Table, Target, TruncatedLinear
 
-CELLS = 100_000  # looked at before the checker gives up
-
+Report = Callable[[float], None]
 Provable = Formula | TruncatedLinear | ReluNetwork
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How many cells may be looked at, by how many processes, and who is told the fraction done."""
-
-    cells: int = CELLS
-    workers: int = 1
-    progress: Callable[[float], None] = lambda _: None
-
-    def part(self, done: int, of: int) -> Callable[[float], None]:
-        """Who is told the progress of one part of several."""
-        return lambda fraction: self.progress((done + fraction) / of)
-
-
-EFFORT = Effort()
 
 
 @dataclass(frozen=True)
@@ -57,8 +41,18 @@ class Verdict:
     outcome: Outcome | None = None
 
 
-def check(network: Network, target: Target, certificate: Certificate, dtype: str, effort: Effort = EFFORT) -> Verdict:
-    """Compare the certificate with what is stored, then prove its bound again."""
+def check(
+    network: Network,
+    target: Target,
+    certificate: Certificate,
+    dtype: str,
+    effort: Effort = NORMAL,
+    progress: Report = lambda _: None,
+) -> Verdict:
+    """Compare the certificate with what is stored, then prove its bound again; ``progress`` is told the fraction done.
+
+    It ends undecided at the effort's cells, or when the time allowed is up.
+    """
     for what in disagreements(network, target, certificate, dtype):
         return Verdict("rejected", f"the certificate is about another {what}", what)
     if not isinstance(target, Provable | Table):
@@ -75,23 +69,25 @@ def check(network: Network, target: Target, certificate: Certificate, dtype: str
         if width != outputs:
             raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features")
         if isinstance(target, Table):
-            return _check_table(model, target, certificate, dtype, effort)
+            return _check_table(model, target, certificate, dtype, effort, progress)
         if bound is None:
             return Verdict("unprovable", "intact, but the certificate states no bound")
-        return _judgement(_prove(model, target, bound, dtype, effort), bound)
-    except BeyondReachError as error:
+        return _judgement(_prove(model, target, bound, dtype, effort, progress), bound)
+    except (BeyondReachError, OutOfTimeError) as error:
         return Verdict("undecided", str(error).strip())
     except AttnforgeError as error:
         return Verdict("rejected", f"no bound can be proved: {str(error).strip()}", "network")
 
 
-def _check_table(model: Network, target: Table, certificate: Certificate, dtype: str, effort: Effort) -> Verdict:
+def _check_table(
+    model: Network, target: Table, certificate: Certificate, dtype: str, effort: Effort, progress: Report
+) -> Verdict:
     """A table has no bound between its points; the error stated at these must be the largest."""
     if certificate.bound is not None:
         return Verdict("unprovable", "intact, but it states a bound where a table is silent: between its points")
     if certificate.estimate is None:
         return Verdict("unprovable", "intact, but the certificate states neither a bound nor an error")
-    outcome, stated = at_listed_points(model, target, dtype, effort.cells, effort.progress), certificate.estimate.error
+    outcome, stated = at_listed_points(model, target, dtype, effort.cells, progress), certificate.estimate.error
     if outcome.seen > stated:
         return _judgement(replace(outcome, verdict="refuted"), stated)
     if outcome.verdict != "confirmed" or not outcome.reached < math.inf:
@@ -111,18 +107,28 @@ def _judgement(outcome: Outcome, bound: float) -> Verdict:
         case "refuted":
             reason = f"the bound {bound:.6g} is not true: the error is at least {outcome.seen:.6g} at {at}"
             return Verdict("rejected", reason, "bound", outcome)
-    reason = f"neither proved nor refuted on {outcome.cells:,} cells: raise the limit, or certify it again"
+    reason = f"neither proved nor refuted on {outcome.cells:,} cells: raise the limit{_of_time()}, or certify it again"
     return Verdict("undecided", reason, None, outcome)
 
 
-def _prove(model: Network, target: Provable, bound: float, dtype: str, effort: Effort) -> Outcome:
+def _of_time() -> str:
+    return " of time" if time_is_up() else ""
+
+
+def _prove(model: Network, target: Provable, bound: float, dtype: str, effort: Effort, progress: Report) -> Outcome:
     if isinstance(target, ReluNetwork):
-        return compare(model, target, bound, dtype, effort.progress)
+        return compare(model, target, bound, dtype, progress)
     found, asked = Outcome(), list(questions(model, target, bound, dtype))
     for done, question in enumerate(asked):
         if found.cells >= effort.cells:
             return found.and_(Outcome("undecided"))
-        found = found.and_(answer(question, effort.cells - found.cells, effort.workers, effort.part(done, len(asked))))
+        told = _part(progress, done, len(asked))
+        found = found.and_(answer(question, effort.cells - found.cells, effort.processes, told))
         if found.verdict != "confirmed":
             break
     return found
+
+
+def _part(progress: Report, done: int, of: int) -> Report:
+    """Who is told the progress of one part of several."""
+    return lambda fraction: progress((done + fraction) / of)

@@ -13,6 +13,7 @@ from attnforge.certification.checker.search import Outcome, exactly
 from attnforge.certification.checker.space import Space
 from attnforge.certification.checker.taylor import Cell
 from attnforge.certification.checker.values import Place
+from attnforge.effort import time_is_up
 from attnforge.errors import CertificateError
 from attnforge.network import Network
 from attnforge.targets import Table
@@ -32,7 +33,7 @@ def at_listed_points(
     with exactly(1), np.errstate(all="ignore"):
         space = Space(target.domain.lower.tolist(), target.domain.upper.tolist())
         for i, (point, row) in enumerate(zip(target.points.tolist(), values.tolist(), strict=True)):
-            if i >= cells:
+            if i >= cells or time_is_up():
                 return found.and_(Outcome("undecided"))
             place = Place(space, Cell(tuple(point), tuple(point), 1), machine(dtype))
             outputs = run(place, network, 1, 0.0)[0]()

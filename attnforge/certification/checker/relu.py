@@ -25,6 +25,7 @@ from attnforge.certification.checker.search import Box, Outcome, distance, exact
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, constant
+from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Layer, Linear, Network
 from attnforge.targets import Activation, Affine, ReluNetwork
@@ -167,6 +168,7 @@ def _activation(stage: Activation, layer: Layer, state: State, model: Machine) -
     added, cells = np.zeros(len(low)), 0
     tree = _tree(stage)
     for j in range(len(low)):
+        check_time("checking an activation")
         added[j], looked = _local(layer, tree, j, run_low, run_high, model)
         cells += looked
     exact = np.array([_image(stage, a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)])

@@ -24,6 +24,7 @@ from attnforge.certification.checker.layers import run
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell, Model
 from attnforge.certification.checker.values import Place, Value
+from attnforge.effort import time_is_up
 from attnforge.network import Network
 from attnforge.targets.expression.tree import Node
 
@@ -90,14 +91,14 @@ class Outcome:
 def answer(
     question: Question, limit: int, workers: int = 1, progress: Callable[[float], None] | None = None
 ) -> Outcome:
-    """Cut cells until all are within the bound, one is not, or ``limit`` of them were looked at."""
+    """Cut cells until all are within the bound, one is not, ``limit`` of them were looked at, or time is up."""
     whole, tried = question.whole, 0
     if limit > 4 * TRIAL:
         question, tried = _at_best_order(question), 2 * TRIAL
     found, left = look(question, [whole], min(ALONE, limit))
     found = replace(found, cells=found.cells + tried)
     with ProcessPoolExecutor(workers) if left and workers > 1 else nullcontext() as pool:
-        while left and found.verdict == "confirmed" and found.cells < limit:
+        while left and found.verdict == "confirmed" and found.cells < limit and not time_is_up():
             parts = [left[i::workers] for i in range(workers) if left[i::workers]]
             results = (map if pool is None else pool.map)(partial(look, question, limit=SHARE), parts)
             left = []
@@ -123,7 +124,7 @@ def look(question: Question, boxes: list[Box], limit: int) -> tuple[Outcome, lis
     found, left = Outcome(), list(boxes)
     with exactly(question.order), np.errstate(all="ignore"):
         space = Space(question.lower, question.upper, question.direction)
-        while left and found.cells < limit:
+        while left and found.cells < limit and not time_is_up():
             box = left.pop()
             cell = Cell(*box, question.order)
             reached, seen = _on(question, space, cell)

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from attnforge.balls import MACHINES, Machine
 from attnforge.certification.enclosure.fitted import MOST_INPUTS, as_line, boxes_allowed, may_be_enclosed
-from attnforge.certification.enclosure.one_input import CELLS, CLOSE, ErrorOnIntervals
+from attnforge.certification.enclosure.one_input import CLOSE, ErrorOnIntervals
 from attnforge.certification.enclosure.several_inputs import CLOSE as CLOSE_BOX
 from attnforge.certification.enclosure.several_inputs import error_on_box
 from attnforge.certification.enclosure.terms import terms_of
+from attnforge.effort import NORMAL, Effort
 from attnforge.network import Network, apply
 from attnforge.targets import Box, Formula, Target
 from attnforge.targets.expression.evaluate import evaluate
@@ -44,7 +45,9 @@ class Cost:
     most_seconds: float
 
 
-def cost(network: Network, target: Target, domain: Box, machine: Machine = FLOAT64) -> Cost | None:
+def cost(
+    network: Network, target: Target, domain: Box, machine: Machine = FLOAT64, effort: Effort = NORMAL
+) -> Cost | None:
     """The estimate for :func:`.fitted.prove_fitted` on this machine; None where there is nothing to enclose."""
     if not isinstance(target, Formula) or not may_be_enclosed(target):
         return None
@@ -58,10 +61,10 @@ def cost(network: Network, target: Target, domain: Box, machine: Machine = FLOAT
             return np.array([cell.bound for cell in cells]), np.array([cell.seen for cell in cells])
 
         ends = np.array([line.lower]), np.array([line.upper])
-        return _estimate(along, *ends, error, CLOSE, CELLS, SAMPLE)
+        return _estimate(along, *ends, error, CLOSE, effort.intervals, SAMPLE)
     terms = terms_of(network, target, domain)
     if terms is not None:
-        parts = [cost(term.network, term.target, term.domain, machine) for term in terms]
+        parts = [cost(term.network, term.target, term.domain, machine, effort) for term in terms]
         return _together([part for part in parts if part is not None]) if None not in parts else None
     if domain.lower.size > MOST_INPUTS:
         return None
@@ -71,7 +74,7 @@ def cost(network: Network, target: Target, domain: Box, machine: Machine = FLOAT
         cells = boxes.on(lower, upper)
         return cells.bound, cells.seen
 
-    return _estimate(inside, low, high, error, CLOSE_BOX, boxes_allowed(network), BATCH)
+    return _estimate(inside, low, high, error, CLOSE_BOX, boxes_allowed(network, effort), BATCH)
 
 
 def _together(parts: list[Cost]) -> Cost:

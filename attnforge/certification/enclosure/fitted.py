@@ -17,6 +17,7 @@ from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.run import SLACK, LinearInput, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.certification.enclosure.terms import Term, terms_of
+from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
 from attnforge.network import Network, check_architecture
 from attnforge.targets import Box, Formula, Target
@@ -29,8 +30,7 @@ Report = Callable[[float], None]
 
 MOST_INPUTS = 4
 LOOSE = 10.0  # a bound so many times the error attained is not worth stating: the enclosure came to no end
-WORK, FEWEST = 2.5e7, 1000  # cells times keys, about 20 seconds of two inputs; and the cells a proof needs at least
-CELLS = 20_000  # boxes looked at; a number, not a time, so that a proof can be repeated elsewhere
+FEWEST = 0.05  # of the boxes of a proof: with fewer it would come to no end
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 ENCLOSING = 0.95  # of the way, to one who waits: the rest is rounding
 
@@ -75,14 +75,24 @@ def may_be_enclosed(target: Target) -> bool:
 
 
 def bound_fitted(
-    network: Network, target: Target, domain: Box, machine: Machine, progress: Report | None = None
+    network: Network,
+    target: Target,
+    domain: Box,
+    machine: Machine,
+    progress: Report | None = None,
+    effort: Effort = NORMAL,
 ) -> dict[str, float]:
     """``fit``: the supremum of |heads - formula| in exact arithmetic; ``rounding``: what the run adds."""
-    return prove_fitted(network, target, domain, machine, progress).parts
+    return prove_fitted(network, target, domain, machine, progress, effort).parts
 
 
 def prove_fitted(
-    network: Network, target: Target, domain: Box, machine: Machine, progress: Report | None = None
+    network: Network,
+    target: Target,
+    domain: Box,
+    machine: Machine,
+    progress: Report | None = None,
+    effort: Effort = NORMAL,
 ) -> FittedBound:
     """The bound's parts, infinite if the enclosure came to no end, and what limited them.
 
@@ -93,34 +103,37 @@ def prove_fitted(
     if network.features != domain.lower.size or check_architecture(network) != 1:
         got = f"{network.features} inputs and {check_architecture(network)} outputs"
         raise CertificateError(f"The network must take {domain.lower.size} inputs and return one value", got)
-    found = _proved(network, target, domain, machine, progress)
+    found = _proved(network, target, domain, machine, progress, effort)
     if progress is not None:
         progress(1.0)
     return found
 
 
-def _proved(network: Network, target: Formula, domain: Box, machine: Machine, progress: Report | None) -> FittedBound:
+def _proved(
+    network: Network, target: Formula, domain: Box, machine: Machine, progress: Report | None, effort: Effort
+) -> FittedBound:
     """Along a line where there is one, term by term where the network is a sum, else on boxes."""
     line = as_line(network, target, domain, machine)
     if line is not None:
-        return _with_rounding(network, machine, _on_a_line(line, domain, _part(progress, 0.0, ENCLOSING)))
+        return _with_rounding(network, machine, _on_a_line(line, domain, _part(progress, 0.0, ENCLOSING), effort))
     terms = terms_of(network, target, domain)
     if terms is None:
-        return _with_rounding(network, machine, _on_a_box(network, target, domain, _part(progress, 0.0, ENCLOSING)))
-    found = _by_terms(terms, machine, progress)
+        told = _part(progress, 0.0, ENCLOSING)
+        return _with_rounding(network, machine, _on_a_box(network, target, domain, told, effort))
+    found = _by_terms(terms, machine, progress, effort)
     apart = sum(len(term.inputs) for term in terms) == domain.lower.size
     if apart or domain.lower.size > MOST_INPUTS:
         return found
-    other = _with_rounding(network, machine, _on_a_box(network, target, domain, None))
+    other = _with_rounding(network, machine, _on_a_box(network, target, domain, None, effort))
     return min(found, other, key=lambda each: add_up(*each.parts.values()))
 
 
-def _by_terms(terms: list[Term], machine: Machine, progress: Report | None) -> FittedBound:
+def _by_terms(terms: list[Term], machine: Machine, progress: Report | None, effort: Effort) -> FittedBound:
     """The terms' bounds added up, and the sum of the constants taken from them."""
     found = []
     for i, term in enumerate(terms):
         part = _part(progress, i / len(terms), (i + 1) / len(terms))
-        found.append(prove_fitted(term.network, term.target, term.domain, machine, part))
+        found.append(prove_fitted(term.network, term.target, term.domain, machine, part, effort))
     left = abs(math.fsum(term.constant for term in terms))
     fit = add_up(*(each.parts["fit"] for each in found), up(left) if left else 0.0)
     heads = [head for term in terms for head in term.network.heads]
@@ -154,30 +167,31 @@ def as_line(network: Network, target: Formula, domain: Box, machine: Machine) ->
         return Line(exact, target.tree, {target.names[0]: (arb(1), arb(0))}, *ends, np.ones(1), ends)
 
 
-def _on_a_line(line: Line, domain: Box, progress: Report | None) -> _Enclosed:
+def _on_a_line(line: Line, domain: Box, progress: Report | None, effort: Effort) -> _Enclosed:
     """Cells of the linear form; rounding looks at the form with weights rounded to float64, whose ends differ a bit."""
-    found = supremum(line.heads, line.tree, line.forms, line.lower, line.upper, progress=progress)
+    ends = line.lower, line.upper
+    found = supremum(line.heads, line.tree, line.forms, *ends, cells=effort.intervals, progress=progress)
     low, high = (np.array([[getattr(cell, end)] for cell in found.cells]) for end in ("lower", "upper"))
     low[low == line.lower], high[high == line.upper] = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
     form = LinearInput(line.weights, domain.lower.ravel(), domain.upper.ravel()) if domain.lower.size > 1 else None
     return _Enclosed(found.bound, found.seen, found.limit, low, high, form)
 
 
-def _on_a_box(network: Network, target: Formula, domain: Box, progress: Report | None) -> _Enclosed:
+def _on_a_box(network: Network, target: Formula, domain: Box, progress: Report | None, effort: Effort) -> _Enclosed:
     """Boxes; infinity where there are too many inputs, or the heads too large for enough boxes to be looked at."""
     lower, upper = domain.lower.ravel(), domain.upper.ravel()
-    cells = boxes_allowed(network)
-    if lower.size > MOST_INPUTS or cells < FEWEST:
+    cells = boxes_allowed(network, effort)
+    if lower.size > MOST_INPUTS or cells < FEWEST * effort.boxes:
         return _Enclosed(math.inf, 0.0, "heads too large to be looked at on enough boxes", lower[None], upper[None])
     found = supremum_box(
-        network, target.tree, target.names, lower, upper, cells=cells, seconds=math.inf, progress=progress
+        network, target.tree, target.names, lower, upper, cells=cells, progress=progress, workers=effort.processes
     )
     loose = found.bound > max(LOOSE * found.seen, 1e-9 * float(found.cells.size.max()))
     bound = math.inf if loose else found.bound
     return _Enclosed(bound, found.seen, found.limit, found.cells.lower, found.cells.upper)
 
 
-def boxes_allowed(network: Network) -> int:
+def boxes_allowed(network: Network, effort: Effort = NORMAL) -> int:
     """How many boxes a proof of seconds may look at."""
     keys = sum(head.memory_size for head in network.heads)
-    return min(CELLS, int(WORK / (keys * 4.0 ** (network.features - 2))))
+    return min(effort.boxes, int(effort.pairs / (keys * 4.0 ** (network.features - 2))))

@@ -28,6 +28,7 @@ from flint import arb, arb_mat, arb_series, ctx
 from attnforge.balls import add_up, precision, upper
 from attnforge.certification.enclosure.affine_heads import AffineHead
 from attnforge.certification.enclosure.progress import Progress
+from attnforge.effort import NORMAL, TIME, time_is_up
 from attnforge.targets.expression import derivative
 from attnforge.targets.expression.evaluate import bounds, taylor
 from attnforge.targets.expression.intervals import Interval
@@ -42,7 +43,6 @@ BITS = (160, 320, 640)
 READ = BITS[-1]  # bits for the weights' products: balls as narrow as the finest arithmetic wants them
 BLURRED = 0.02  # the part of a bound that balls around a point may have
 CLOSE = 1.1  # the bound may exceed the largest error found by this factor
-CELLS = 40_000
 BLIND = "what can be told of points as near as float64 numbers, or of weights known to so many digits"
 NOTHING = 1e-32  # an error that need not be told from zero
 
@@ -84,7 +84,7 @@ def supremum(
     upper: float,
     *,
     close: float = CLOSE,
-    cells: int = CELLS,
+    cells: int = NORMAL.intervals,
     progress: Callable[[float], None] | None = None,
 ) -> Supremum:
     """A bound of |heads - formula| on [lower, upper], from cells cut where it is largest.
@@ -100,7 +100,11 @@ def supremum(
 def _search(error: ErrorOnIntervals, low: float, high: float, close: float, limit: int, progress: Progress) -> Supremum:
     start = error.on(low, high)
     heap, seen, count, done = [(-start.bound, 0, start)], start.seen, 1, []
+    ended = None
     while heap and -heap[0][0] > (goal := max(close * seen, NOTHING)) and count < limit:
+        if time_is_up():
+            ended = TIME
+            break
         cell = heapq.heappop(heap)[2]
         ends = [(cell.lower, cell.upper)] if error.sharpen(cell, count) else _halves(cell)
         if not ends or error.is_blind(cell):
@@ -116,7 +120,7 @@ def _search(error: ErrorOnIntervals, low: float, high: float, close: float, limi
     bound = max(cell.bound for cell in cells)
     if bound <= max(close * seen, NOTHING):
         return Supremum(bound, seen, cells, None)
-    return Supremum(bound, seen, cells, f"{limit} cells" if count >= limit else BLIND)
+    return Supremum(bound, seen, cells, ended or (f"{limit} cells" if count >= limit else BLIND))
 
 
 def _halves(cell: Cell) -> list[tuple[float, float]]:

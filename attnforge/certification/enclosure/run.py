@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, gamma, product_up
 from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, project
+from attnforge.effort import time_is_up
 from attnforge.network import Head, Linear
 
 Array = npt.NDArray[np.float64]
@@ -66,7 +67,7 @@ def rounding(
         goal = max(enough, CLOSE * float(run.on(middle, middle, sharp=True).max()))
         cut = found > goal
         left -= 2 * int(cut.sum()) * run.keys
-        if not cut.any() or left < 0:
+        if not cut.any() or left < 0 or time_is_up():
             break
         settled = max(settled, float(found[~cut].max(initial=0.0)))
         low, high = run.halves(low[cut], high[cut])

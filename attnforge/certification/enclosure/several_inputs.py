@@ -17,7 +17,6 @@ about $10^{-13}$ times the size of the values: errors below that cannot be told 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -35,7 +34,8 @@ from attnforge.certification.enclosure.head_jets import head_jets
 from attnforge.certification.enclosure.jets import Degrees, Jets, degrees
 from attnforge.certification.enclosure.kinks import kink_cuts
 from attnforge.certification.enclosure.progress import Progress
-from attnforge.errors import CertificateError
+from attnforge.effort import NORMAL, TIME, check_time, time_is_up
+from attnforge.errors import CertificateError, OutOfTimeError
 from attnforge.network import Network
 from attnforge.targets.expression import derivative
 from attnforge.targets.expression.evaluate import bounds
@@ -47,10 +47,8 @@ Array = npt.NDArray[np.float64]
 ORDERS = {1: 10, 2: 9, 3: 8, 4: 6}
 PIECES = {1: 8, 2: 4, 3: 2, 4: 2}
 CLOSE = 1.2  # the bound may exceed the largest error found by this factor
-CELLS = 60_000
-SECONDS = 90.0
-STARTED, SHARED = 4.0, 12.0  # seconds: processes are started after so long, if the rest seems to take as long as this
 BATCH = 1024  # cells cut at once
+WORTH_SHARING = 4  # blocks of them, below which no processes are asked to help
 BLOCK = 2**20  # numbers of one array held at once
 SLACK = 1 + 2.0**-40  # for sums of positive numbers, computed in float64
 BITS = 64
@@ -113,19 +111,18 @@ def supremum_box(
     upper: npt.ArrayLike,
     *,
     close: float = CLOSE,
-    cells: int = CELLS,
-    seconds: float = SECONDS,
+    cells: int = NORMAL.boxes,
     progress: Callable[[float], None] | None = None,
-    workers: int | None = None,
+    workers: int = 1,
 ) -> BoxSupremum:
     """A bound of |first output - formula| on the box, for one layer of heads over constant keys.
 
-    Cutting ends when the bound is within ``close`` of the largest error found, or at a limit of cells or seconds;
-    ``progress`` is told the fraction of the way. ``workers`` processes share the boxes; None starts as many as there
-    are processors once the search turns out long, 1 none. The result does not depend on it.
+    Cutting ends when the bound is within ``close`` of the largest error found, at a limit of cells, or when time is
+    up; ``progress`` is told the fraction of the way. ``workers`` processes share the boxes once the search turns out
+    long. The result does not depend on it.
     """
     error, low, high = error_on_box(network, tree, names, lower, upper)
-    return _Search(error, close, cells, seconds, Progress(progress), workers).run(low, high)
+    return _Search(error, close, cells, Progress(progress), workers).run(low, high)
 
 
 def error_on_box(
@@ -149,34 +146,26 @@ def error_on_box(
 class _Search:
     """Boxes, the worst of which are cut."""
 
-    def __init__(
-        self,
-        error: ErrorOnBoxes,
-        close: float,
-        limit: int,
-        seconds: float,
-        progress: Progress,
-        workers: int | None,
-    ) -> None:
-        self.error, self.close, self.limit, self.seconds, self.progress = error, close, limit, seconds, progress
-        self.workers = 1 if workers is None else workers
-        self.may_start = workers is None
+    def __init__(self, error: ErrorOnBoxes, close: float, limit: int, progress: Progress, workers: int) -> None:
+        self.error, self.close, self.limit, self.progress, self.workers = error, close, limit, progress, workers
 
     def run(self, low: Array, high: Array) -> BoxSupremum:
         """Cut until the bound is close, or a limit is reached."""
-        start = time.monotonic()
-        found = self.error.on(*first_boxes(self.error, low, high))
+        found = self._on(*first_boxes(self.error, low, high))
         limit = None
         while len(open_ := self._open(found)):
-            passed = time.monotonic() - start
-            if len(found) >= self.limit or passed >= self.seconds:
-                limit = f"{self.limit} boxes" if len(found) >= self.limit else f"{self.seconds:g} seconds"
+            if len(found) >= self.limit or time_is_up():
+                limit = f"{self.limit} boxes" if len(found) >= self.limit else TIME
                 break
             worst = open_[np.argsort(-found.bound[open_], kind="stable")[:BATCH]]
             kept = np.setdiff1d(np.arange(len(found)), worst)
-            found = found.take(kept).join(self._on(*_halves(found.take(worst))))
+            try:
+                halves = self._on(*_halves(found.take(worst)))
+            except OutOfTimeError:  # the boxes found so far still cover the domain
+                limit = TIME
+                break
+            found = found.take(kept).join(halves)
             self.progress.tell(float(found.bound.max()), self.close * float(found.seen.max()))
-            self._share(passed)
         bound, seen = float(found.bound.max()), float(found.seen.max())
         if limit is None and bound > self.close * seen:
             limit = "what the proof's own float64 numbers can tell"
@@ -188,20 +177,18 @@ class _Search:
         return np.flatnonzero((found.bound > goal) & _divisible(found))
 
     def _on(self, lower: Array, upper: Array) -> Cells:
-        if self.workers == 1:
-            return self.error.on(lower, upper)
+        parts = self.error.parts(len(lower))
+        if self.workers == 1 or len(parts) < WORTH_SHARING:
+            return join([self._block(lower[part], upper[part]) for part in parts])
         import joblib
 
-        tasks = [joblib.delayed(self.error.block)(lower[part], upper[part]) for part in self.error.parts(len(lower))]
-        return join(joblib.Parallel(n_jobs=self.workers)(tasks))
+        tasks = [joblib.delayed(self.error.block)(lower[part], upper[part]) for part in parts]
+        with joblib.parallel_config("loky", inner_max_num_threads=1):
+            return join(joblib.Parallel(n_jobs=self.workers)(tasks))
 
-    def _share(self, passed: float) -> None:
-        """Start processes if the search has taken long and the fraction done says that it will go on."""
-        done = min(max(self.progress.done, 0.0), 1.0)
-        if self.may_start and passed > STARTED and passed * (1 - done) > SHARED * done:
-            import joblib
-
-            self.workers, self.may_start = joblib.effective_n_jobs(-1), False
+    def _block(self, lower: Array, upper: Array) -> Cells:
+        check_time("looking at boxes")
+        return self.error.block(lower, upper)
 
 
 def first_boxes(error: ErrorOnBoxes, low: Array, high: Array) -> tuple[Array, Array]:

@@ -9,8 +9,9 @@ import attnforge as af
 from attnforge.certification.certificate import Estimate, target_digest
 from attnforge.certification.certify import certify
 from attnforge.certification.checker.agreement import disagreements
-from attnforge.certification.checker.check import Effort, check
+from attnforge.certification.checker.check import check
 from attnforge.certification.stack import bound_stack
+from attnforge.effort import Effort
 from attnforge.model_file import check as check_file
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term, digest
 from attnforge.targets import Box, Formula, Function, Table
@@ -22,9 +23,9 @@ def fitted():
     return af.compile("sin(2*x)", {"x": (0, 2)}, tol=1e-2)
 
 
-def verdict(net, certificate=None, network=None, dtype=None, **effort):
+def verdict(net, certificate=None, network=None, dtype=None, progress=lambda _: None, **effort):
     told = certificate or net.certificate
-    return check(network or net.network, net.target, told, dtype or net.dtype, Effort(**effort))
+    return check(network or net.network, net.target, told, dtype or net.dtype, Effort(**effort), progress)
 
 
 def lowered(certificate, factor):

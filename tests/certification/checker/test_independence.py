@@ -20,6 +20,7 @@ ALLOWED = (
     "attnforge.balls",
     "attnforge.certification.certificate",
     "attnforge.certification.checker",
+    "attnforge.effort",
     "attnforge.errors",
     "attnforge.network",
     "attnforge.targets",

@@ -5,8 +5,8 @@ import pytest
 
 import attnforge as af
 from attnforge.balls import machine
-from attnforge.certification.enclosure import fitted
 from attnforge.certification.enclosure.fitted import bound_fitted, prove_fitted
+from attnforge.effort import Effort
 
 
 def test_a_network_of_other_shape_is_refused():
@@ -17,12 +17,11 @@ def test_a_network_of_other_shape_is_refused():
         af.certify(af.compile("sin(x)", {"x": (0, 1)}, tol=1e-4).network, "sin(x) + y", {"x": (0, 1), "y": (0, 1)})
 
 
-def test_a_limit_is_said_in_words(monkeypatch):
+def test_a_limit_is_said_in_words():
     """Too few boxes allowed: no bound, and the reason."""
     net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-8, construction="tensor_grid")
     assert prove_fitted(net.network, net.target, net.domain, machine("float64")).limit is None
-    monkeypatch.setattr(fitted, "WORK", 2e4)
-    found = prove_fitted(net.network, net.target, net.domain, machine("float64"))
+    found = prove_fitted(net.network, net.target, net.domain, machine("float64"), effort=Effort(pairs=2e4))
     assert found.parts["fit"] == np.inf
     assert "enough boxes" in found.limit
 

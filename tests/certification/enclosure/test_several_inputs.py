@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import attnforge as af
 from attnforge.balls import machine
+from attnforge.certification.enclosure import several_inputs
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
@@ -83,7 +84,7 @@ def test_random_heads_are_never_above_their_bound(seed, inputs, grid):
     network = random_network(rng, inputs, grid)
     tree = parse(["sin(3*x)*y + 1", "abs(x - y/3)", "exp(-x^2 - y)/(2 + x)"][seed % 3])
     ends = np.array([[-1.0] * inputs, [1.0] * inputs])
-    found = proved(network, tree, ends, cells=int(rng.integers(1, 3000)), seconds=0.5)
+    found = proved(network, tree, ends, cells=int(rng.integers(1, 300)))
     points, measured = errors(network, tree, ends, 300)
     sizes = np.abs(apply(network, points[:, None])[:, 0, 0])
     inside = ((found.cells.lower <= points[:, None]) & (points[:, None] <= found.cells.upper)).all(axis=2)
@@ -150,11 +151,14 @@ def test_limits_end_the_search_with_a_valid_bound():
     assert len(found.cells) < 300
 
 
-def test_what_ended_the_search_is_said():
+def test_what_ended_the_search_is_said(monkeypatch):
     network, tree, ends = compiled(*CASES[1])
     assert proved(network, tree, ends).limit is None
     assert proved(network, tree, ends, cells=10, close=1.0001).limit == "10 boxes"
-    assert proved(network, tree, ends, seconds=0.0).limit == "0 seconds"
+    monkeypatch.setattr(several_inputs, "time_is_up", lambda: True)
+    cut_off = proved(network, tree, ends, close=1.0001)
+    assert cut_off.limit == "the time allowed"
+    assert errors(network, tree, ends)[1].max() <= cut_off.bound
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.compiler.progress import evaluation_bar
+from attnforge.progress import watched
 
 LINE = {"x": (-1, 1)}
 
@@ -20,18 +20,17 @@ def digest(**options):
 
 
 def test_nothing_is_shown_unless_asked_for(capfd):
-    with evaluation_bar(False) as bar:
-        assert bar.advance is None
-        bar.say("a remark")
+    with watched(False) as watch:
+        watch.say("a remark")
     af.compile(wavy, LINE, 1e-2)
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
 
 
 def test_the_bar_and_its_remarks_go_to_the_error_stream(capsys):
-    with evaluation_bar(True) as bar:
-        bar.advance(3, 10)
-        bar.say("trying [bold]this[/bold] ...")
+    with watched(True) as watch:
+        watch.rows(3, 10)
+        watch.say("trying [bold]this[/bold]")
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "trying [bold]this[/bold] ..." in captured.err
@@ -51,8 +50,8 @@ def test_the_bar_ends_where_the_target_fails(capsys):
 
     with pytest.raises(af.TargetError, match="no value here"):
         af.compile(failing, LINE, progress=True)
-    with evaluation_bar(True) as bar:  # rich allows one live display at a time
-        bar.say("again")
+    with watched(True) as watch:  # rich allows one live display at a time
+        watch.say("again")
     assert "again" in capsys.readouterr().err
 
 

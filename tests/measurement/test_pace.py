@@ -1,14 +1,13 @@
-"""The effort of a search, cut down to what a slow target allows."""
+"""How fast a target is, and the effort of a search cut down to what that allows."""
 
 import time
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from attnforge.measurement import effort as module
-from attnforge.measurement.effort import Effort, affordable, pace
+from attnforge.effort import Effort
+from attnforge.measurement import pace as module
+from attnforge.measurement.pace import affordable, pace
 from attnforge.targets import Box, Formula, Function
 
 BOX = Box(0, 1, shape=(2,))
@@ -20,22 +19,6 @@ def slow(seconds):
         return x[:, 0]
 
     return Function(function, BOX)
-
-
-@given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_an_effort_within_a_limit_keeps_it(points, limit):
-    found = Effort(points).within(limit)
-    assert 1 <= found.evaluations <= max(limit, 1)
-    assert found.points <= points
-    if limit >= Effort(points).evaluations:
-        assert found == Effort(points)
-    elif limit >= 100:
-        assert found.points >= min(points, limit // 4)
-        assert found.climb > 0
-
-
-def test_evaluations_are_counted():
-    assert Effort(4000).evaluations == 4000 + 2000 + 16 * 24 * 24
 
 
 def test_a_slow_target_is_timed_at_a_single_point():

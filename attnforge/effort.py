@@ -1,0 +1,160 @@
+"""How hard to search, prove and check, and until when.
+
+An :class:`Effort` holds numbers, not times: the same effort gives the same result on any machine. The clock is apart
+from it. ``until(seconds)`` sets a time at which whatever runs inside should end; loops that have something to show
+look at :func:`time_is_up` and stop with what they have, others call :func:`check_time` and give up with an
+:class:`OutOfTimeError`. Without ``until`` there is no end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+from attnforge.errors import OutOfTimeError, RefusalError
+
+__all__ = ["EFFORTS", "NORMAL", "Effort", "as_effort", "check_time", "seconds_left", "time_is_up", "until"]
+
+TIME = "the time allowed"  # what ended a search or a proof, in its report
+UNFINISHED = "unfinished when time was up"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Limits of every search, proof and check. ``"low"``, ``"normal"`` (this) and ``"high"`` have names.
+
+    Attributes:
+        points: random points looked at beside a proof, half as many more near anchors; ``measure`` takes 25 times them.
+        climbers, rounds, tries: of the climb from the worst points found.
+        seconds: that the values of a slow target may take in such a search.
+        sizings: attempts to leave room for rounding by a finer fit.
+        keys: of the largest plan that is built while looking for the smallest tolerance that can be kept.
+        intervals: a proof along one linear form may look at.
+        boxes: a proof of several inputs may look at, of hard cells 20 times as many, of a stack of layers 15 %.
+        pairs: of a box and a key, that such a proof may look at.
+        cells: the independent checker may look at.
+        workers: processes, where work can be shared; -1 is one a processor.
+    """
+
+    points: int = 4_000
+    climbers: int = 16
+    rounds: int = 24
+    tries: int = 24
+    seconds: float = 5.0
+    sizings: int = 4
+    keys: int = 1024
+    intervals: int = 40_000
+    boxes: int = 20_000
+    pairs: float = 2.5e7
+    cells: int = 100_000
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("points", "climbers", "sizings", "keys", "intervals", "boxes", "cells"):
+            if not getattr(self, name) >= 1:
+                raise RefusalError(f"`{name}` of an Effort must be at least 1", repr(getattr(self, name)), "Raise it")
+        if not (self.seconds > 0 and self.pairs > 0 and min(self.rounds, self.tries) >= 0):
+            got = f"seconds={self.seconds}, pairs={self.pairs}, rounds={self.rounds}, tries={self.tries}"
+            raise RefusalError("The limits of an Effort must be positive", got, "Use 'low', 'normal' or 'high'")
+        if self.workers != -1 and not self.workers >= 1:
+            raise RefusalError("`workers` must be at least 1, or -1 for all processors", repr(self.workers), "Use 1")
+
+    @property
+    def processes(self) -> int:
+        """The number of workers, with -1 counted out."""
+        return self.workers if self.workers > 0 else os.cpu_count() or 1
+
+    @property
+    def climb(self) -> int:
+        """Evaluations of the climb."""
+        return self.climbers * self.rounds * self.tries
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations of a search in all, near anchors or along a line included."""
+        return self.points + self.points // 2 + self.climb
+
+    def within(self, evaluations: int) -> Effort:
+        """An effort whose search takes at most so many evaluations, and at least one.
+
+        Half of them are for looking and half for the climb, which loses climbers, rounds and tries alike.
+
+        >>> Effort(4000).within(1000).evaluations
+        985
+        >>> Effort(4000).within(100_000) == Effort(4000)
+        True
+        >>> Effort(4000).within(0).evaluations
+        1
+        """
+        if evaluations >= self.evaluations:
+            return self
+        look = max(evaluations // 2, evaluations - self.climb)
+        points = max(1, min(self.points, 2 * look // 3))
+        shrink = min(1.0, max(0, evaluations - points - points // 2) / max(self.climb, 1)) ** (1 / 3)
+        climbers, rounds, tries = (int(shrink * size) for size in (self.climbers, self.rounds, self.tries))
+        if not climbers * rounds * tries:
+            climbers, rounds, tries = 1, 0, 0
+        return replace(self, points=points, climbers=climbers, rounds=rounds, tries=tries)
+
+
+NORMAL = Effort()
+EFFORTS = {
+    "low": Effort(1_000, 8, 12, 12, 1.0, 2, 256, 4_000, 2_000, 2.5e6, 10_000),
+    "normal": NORMAL,
+    "high": Effort(40_000, 64, 32, 32, 60.0, 8, 4096, 400_000, 200_000, 2.5e8, 1_000_000),
+}
+
+
+def as_effort(effort: str | Effort | None, workers: int = 1) -> Effort:
+    """An effort by its name, or as it is; ``workers`` other than 1 are put into it.
+
+    >>> as_effort("low").boxes, as_effort(None) == NORMAL, as_effort(Effort(workers=3), workers=2).workers
+    (2000, True, 2)
+    """
+    found = NORMAL if effort is None else EFFORTS.get(effort) if isinstance(effort, str) else effort
+    if not isinstance(found, Effort):
+        names = ", ".join(map(repr, EFFORTS))
+        raise RefusalError(f"`effort` must be one of {names}, or an Effort", repr(effort)[:80], "Leave it out")
+    return found if workers == 1 else replace(found, workers=workers)
+
+
+_END: ContextVar[float] = ContextVar("end", default=math.inf)
+
+
+@contextmanager
+def until(seconds: float | None) -> Iterator[None]:
+    """What runs inside should end after so many seconds, or when what is around it should; None changes nothing."""
+    if seconds is not None and not seconds > 0:
+        raise RefusalError("`timeout` must be a positive number of seconds", repr(seconds), "Leave it out for no limit")
+    end = _END.get() if seconds is None else min(_END.get(), time.monotonic() + seconds)
+    token = _END.set(end)
+    try:
+        yield
+    finally:
+        _END.reset(token)
+
+
+def seconds_left() -> float:
+    """Until the end; infinity where there is none, negative after it."""
+    return _END.get() - time.monotonic()
+
+
+def time_is_up() -> bool:
+    """Whether the end has passed.
+
+    >>> with until(60):
+    ...     time_is_up(), seconds_left() > 59
+    (False, True)
+    """
+    return seconds_left() <= 0
+
+
+def check_time(what: str) -> None:
+    """Give up after the end; ``what`` was being done."""
+    if time_is_up():
+        raise OutOfTimeError("The work must end within its timeout", f"{what} {UNFINISHED}", "Raise timeout, or tol")

@@ -1,0 +1,46 @@
+"""The arithmetic a certificate assumes, kept where torch may change it behind a module's back.
+
+``torch.autocast`` casts the operands of products to half precision; it is switched off inside our modules, whatever is
+around them. Settings of the process may let float32 products be computed in fewer bits (TensorFloat-32, bfloat16):
+those are not ours to change, and are noticed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+BACKENDS = {"cpu": ("mkldnn",), "cuda": ("cuda",)}  # whose settings count on a device
+FULL = ("none", "ieee")  # "none": as the setting above it says
+
+
+def as_written(device: torch.device) -> AbstractContextManager[Any]:
+    """Inside, products are computed in the dtype of their operands."""
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+
+
+def reduced_precision(device: torch.device) -> str | None:
+    """The setting by which float32 products on a device may have fewer bits than float32; None if there is none."""
+    above = str(getattr(torch.backends, "fp32_precision", "none"))
+    for name in BACKENDS.get(device.type, ()):
+        backend = getattr(torch.backends, name)
+        whole = str(getattr(backend, "fp32_precision", "none"))
+        found = str(getattr(backend.matmul, "fp32_precision", "none")) if hasattr(backend, "matmul") else "none"
+        said = next((each for each in (found, whole, above) if each != "none"), "none")
+        if said not in FULL:
+            return f"torch.backends.{name}.matmul.fp32_precision = {said!r}"
+    if not hasattr(torch.backends, "fp32_precision") and torch.get_float32_matmul_precision() != "highest":
+        return f"torch.set_float32_matmul_precision({torch.get_float32_matmul_precision()!r})"
+    return None
+
+
+def warn_of_reduced_precision(dtype: torch.dtype, device: torch.device) -> None:
+    """Say once that what runs may not be what was certified."""
+    setting = reduced_precision(device) if dtype == torch.float32 and not torch.compiler.is_compiling() else None
+    if setting is not None:
+        remedy = 'torch.set_float32_matmul_precision("highest") makes it so'
+        message = f"no certificate covers float32 products in fewer bits, as {setting} allows; {remedy}"
+        warnings.warn(message, UserWarning, stacklevel=4)

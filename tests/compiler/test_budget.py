@@ -1,0 +1,131 @@
+"""What a call may spend: effort, time, processes, threads; and what it must reach."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import attnforge as af
+from attnforge.compiler.budget import one_thread
+
+LINE = {"x": (-1, 1)}
+PLANE = {"x": (-1, 1), "y": (-1, 1)}
+HARD = "sin(9*x*y) + exp(-(3*x - 1)^2 - (4*y)^2)*cos(7*x)"
+
+
+def test_a_proof_cut_off_leaves_a_true_certificate():
+    whole = af.compile("sin(8*x) + abs(x)", LINE, 1e-6)
+    cut = af.certify(whole, timeout=0.02)
+    if cut.status == "proved":
+        assert cut.bound >= whole.certificate.estimate.error
+        assert any("the time allowed" in said for said in cut.assumptions) or cut.bound == whole.certificate.bound
+    else:
+        assert (cut.status, cut.bound) == ("sampled", None)
+        assert any("the time allowed" in said for said in cut.assumptions)
+
+
+@pytest.mark.parametrize("timeout", [0.05, 0.5, 2.0])
+def test_a_call_ends_with_its_time(timeout):
+    af.compile("x", LINE, 1e-3)  # imports are not what is timed
+    started = time.monotonic()
+    try:
+        net = af.compile(HARD, PLANE, 1e-7, timeout=timeout)
+    except af.OutOfTimeError as error:
+        assert "Raise timeout" in str(error)  # noqa: PT017 (either outcome is right)
+    else:
+        assert net.certificate.estimate.error <= 1e-7
+        assert af.measure(net, points=2000).sup <= (net.certificate.bound or np.inf)
+    assert time.monotonic() - started < timeout + 3.0
+
+
+def test_the_best_so_far_says_why_it_is_no_better(monkeypatch):
+    from attnforge.certification.enclosure import several_inputs
+
+    monkeypatch.setattr(several_inputs, "time_is_up", lambda: True)
+    net = af.compile("exp(-x^2)*cos(3*y)", PLANE, 1e-6, construction="tensor_grid")
+    assert net.certificate.status == "sampled"
+    assert net.certificate.estimate.error <= 1e-6
+    assert "the proof ended at the time allowed" in net.certificate.assumptions[0]
+    assert "SAMPLED: no error bound is proved" in net.report().splitlines()[1]
+
+
+def test_less_effort_proves_less():
+    low = af.Effort(boxes=20)
+    net = af.compile("exp(-x^2)*cos(3*y)", PLANE, 1e-6, construction="tensor_grid", effort=low)
+    assert net.certificate.status == "sampled" or "20 boxes" in " ".join(net.certificate.assumptions)
+    assert af.certify(net).status == "proved"
+
+
+def test_what_is_required_is_reached_or_refused():
+    assert af.compile("sin(3*x)", LINE, 1e-4, require="proved").certificate.status == "proved"
+    with pytest.raises(af.RefusalError, match=r"sampled only"):
+        af.compile(lambda x: np.sin(3 * x), LINE, 1e-2, require="conditional")
+    with pytest.raises(af.RefusalError, match=r"`tensor_grid` must reach require='proved'.*sampled only"):
+        af.constructions.tensor_grid(lambda x: np.sin(x[..., 0]), [(-1, 1)], tol=1e-3, require="proved")
+    given = af.compile(lambda x: np.sin(3 * x), LINE, 0.1, lipschitz=3, require="conditional")
+    assert given.certificate.status == "conditional"
+    with pytest.raises(af.RefusalError, match="conditional only"):
+        af.certify(given, require="proved")
+    with pytest.raises(af.RefusalError, match="`require` must be one of"):
+        af.compile("x", LINE, require="certain")
+
+
+def test_whoever_watches_is_told_fractions_and_words():
+    told = []
+    af.compile("sin(3*x) + y", PLANE, 1e-4, progress=lambda fraction, text: told.append((fraction, text)))
+    assert all(0 <= fraction <= 1 for fraction, _ in told)
+    words = {text for _, text in told}
+    assert {"trying additive", "proving additive", "measuring additive"} <= words
+    seen = []
+    af.constructions.gate([1.0], 0.0, -1.0, 1.0, progress=lambda fraction, text: seen.append(text))
+    assert "building gate" in seen
+
+
+def test_searches_take_one_thread_and_give_back_the_others():
+    torch.set_num_threads(2)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        seen = []
+        af.compile(lambda x: seen.append(torch.get_num_threads()) or np.sin(x), LINE, 1e-2)
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+PROGRAM = """
+import sys
+import attnforge as af
+net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, 1e-6)
+net.save(sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_the_number_of_threads_does_not_change_a_byte(tmp_path):
+    found = set()
+    for threads in ("1", "2", "3"):
+        path = tmp_path / f"{threads}.safetensors"
+        wide = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        subprocess.run([sys.executable, "-c", PROGRAM, str(path)], env={**os.environ, **wide}, check=True, timeout=300)
+        found.add(hashlib.sha256(path.read_bytes()).hexdigest())
+    assert len(found) == 1
+
+
+def test_a_dtype_is_a_name_or_torchs():
+    by_name, by_torch = (af.compile("sin(3*x)", LINE, 1e-3, dtype=d) for d in ("float32", torch.float32))
+    assert by_name.certificate == by_torch.certificate
+    assert by_torch.dtype == "float32"
+    assert by_torch.module(torch.float64)(torch.zeros(2)).dtype == torch.float64
+    gate = af.constructions.gate([1.0], 0.0, -1.0, 1.0, dtype=torch.float16)
+    assert gate.dtype == "float16"
+    for wrong in (torch.int64, "float8", None, 3):
+        with pytest.raises(af.RefusalError, match="`dtype` must be one of float64"):
+            af.compile("x", LINE, dtype=wrong)
