@@ -21,6 +21,8 @@ from attnforge.errors import OutOfTimeError, RefusalError
 __all__ = ["EFFORTS", "NORMAL", "Effort", "as_effort", "check_time", "seconds_left", "time_is_up", "until"]
 
 TIME = "the time allowed"  # what ended a search or a proof, in its report
+RUN = 100.0  # points and keys run in about the time in which one box and key is enclosed
+FEWEST = 200  # points that a search beside a proof looks at, however large the network
 UNFINISHED = "unfinished when time was up"
 
 
@@ -36,7 +38,8 @@ class Effort:
         keys: of the largest plan that is built while looking for the smallest tolerance that can be kept.
         intervals: a proof along one linear form may look at.
         boxes: a proof of several inputs may look at, of hard cells 20 times as many, of a stack of layers 15 %.
-        pairs: of a box and a key, that such a proof may look at.
+        pairs: of a box and a key, that such a proof may look at; of a point and a key a hundred times as many, that the
+            search beside a proof may run.
         cells: the independent checker may look at.
         workers: processes, where work can be shared; -1 is one a processor.
     """
@@ -78,6 +81,16 @@ class Effort:
     def evaluations(self) -> int:
         """Evaluations of a search in all, near anchors or along a line included."""
         return self.points + self.points // 2 + self.climb
+
+    def beside(self, keys: int) -> Effort:
+        """The effort of the search beside a proof of a network of so many keys: fewer points where each takes long.
+
+        A number of points and not of seconds, so that the same call finds the same point.
+
+        >>> NORMAL.beside(1000) == NORMAL, NORMAL.beside(5_000_000).evaluations
+        (True, 445)
+        """
+        return self.within(max(FEWEST, int(RUN * self.pairs / max(keys, 1))))
 
     def within(self, evaluations: int) -> Effort:
         """An effort whose search takes at most so many evaluations, and at least one.

@@ -1,7 +1,7 @@
 """Proved bounds against measured errors, and beside them plain interval propagation on the same networks.
 
 Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/certificates.py``: the table goes to
-``benchmarks/results/certificates.md`` and ``certificates.csv``, the figure to ``certificates.png`` and ``.svg`` beside
+``benchmarks/results/certificates.md`` and ``certificates.csv``, the figure to ``certificates.png`` beside
 it. ``--only TEXT`` takes the cases whose name contains it and only prints.
 
 Per case a network is compiled once. Its error is measured (a lower bound of the true one), then proved, then bounded by
@@ -25,7 +25,6 @@ import numpy.typing as npt
 import torch
 from interval_propagation import bound as propagated
 from interval_propagation import equal_boxes
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from torch import nn
@@ -270,8 +269,6 @@ def write(rows: Sequence[Row], seconds: float, folder: Path) -> None:
     write_csv(folder / f"{NAME}.csv", rows)
     figure = draw(rows)
     figure.savefig(folder / f"{NAME}.png", dpi=150)
-    with rc_context({"svg.hashsalt": NAME}):  # the same bytes for the same numbers
-        figure.savefig(folder / f"{NAME}.svg", metadata={"Date": None})
 
 
 def write_csv(path: Path, rows: Iterable[Row]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from attnforge.cli.failure import report_failure
+from attnforge.cli.failure import ExitCode, report_failure
+from attnforge.cli.screen import note
 
 
 class Group(TyperGroup):
@@ -29,6 +30,8 @@ class Group(TyperGroup):
             code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
         except (Exception, KeyboardInterrupt) as error:
             code = report_failure(error, as_json=_wants_json(words))
+        if code == ExitCode.INTERRUPTED:  # by now typer has made an exit code of the exception
+            note("interrupted: nothing was left half-written")
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -68,6 +68,7 @@ Seed = Annotated[int | None, typer.Option(min=0, help="Of everything random.")]
 Out = Annotated[Path, typer.Option(help="Folder for results.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")]
 Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers measure instead.")]
+Formats = Annotated[str, typer.Option(metavar="A,B,...", help="Of figures: png, svg, pdf.")]
 Again = Annotated[bool, typer.Option("--again", help="Measure all cases anew, also finished ones.")]
 
 
@@ -88,6 +89,7 @@ def run_all(
     out: Out = OUT,
     workers: Workers = None,
     cluster: Cluster = None,
+    formats: Formats = "png",
     again: Again = False,
     as_json: AsJson = False,
 ) -> None:
@@ -101,7 +103,7 @@ def run_all(
     chosen = {each: _settings(each, quick, config, {"seed": seed}) for each in _experiments()}
     results = []
     for each, settings in chosen.items():
-        results.append(_run(each, settings, out, workers, cluster, again))
+        results.append(_run(each, settings, out, workers, cluster, formats, again))
         if not as_json:
             say(f"{each.name:<24} {_tally(results[-1].findings):<42} {results[-1].seconds:6.0f} s")
     write_text(out / "README.md", index([(each.experiment, each.findings) for each in results], _command()))
@@ -176,7 +178,13 @@ def _known(sections: dict[str, Any], config: Path) -> None:
 
 
 def _run(
-    experiment: Experiment[Any], settings: Settings, out: Path, workers: int | None, cluster: str | None, again: bool
+    experiment: Experiment[Any],
+    settings: Settings,
+    out: Path,
+    workers: int | None,
+    cluster: str | None,
+    formats: str,
+    again: bool,
 ) -> Result:
     from attnforge.experiments import run
 
@@ -188,6 +196,7 @@ def _run(
                 out=out,
                 workers=workers,
                 cluster=cluster,
+                formats=[kind.strip() for kind in formats.split(",")],
                 again=again,
                 command=_command(),
                 progress=lambda done, total: advance(done / total),

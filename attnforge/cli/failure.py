@@ -66,12 +66,10 @@ def exit_code(error: BaseException) -> ExitCode:
 def report_failure(error: BaseException, as_json: bool) -> ExitCode:
     """Tell the user on stderr, and with ``as_json`` also the program that reads stdout."""
     code = exit_code(error)
-    if code is ExitCode.INTERRUPTED:
-        console(stderr=True).print(Text("interrupted: nothing was left half-written"))
-        return code
-    _say(error, code)
-    if as_json:
-        _print_data(error)
+    if code is not ExitCode.INTERRUPTED:
+        _say(error, code)
+        if as_json:
+            _print_data(error)
     return code
 
 

@@ -91,7 +91,7 @@ def certified(
     proved = prove(network, target, dtype=dtype, progress=told, effort=effort)
     compiled = Compiled(network, target, proved, construction, dtype)
     budget.watch.say(f"measuring {construction}")
-    found = largest_error(compiled, target, effort, seconds=effort.seconds, brief=True)
+    found = largest_error(compiled, target, effort.beside(compiled.anchors), seconds=effort.seconds, brief=True)
     if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
         raise CertificateError(
             "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)",

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from attnforge.errors import RefusalError
+import warnings
+
+from attnforge.effort import Effort, seconds_left
+from attnforge.errors import OutOfTimeError, RefusalError
+from attnforge.progress import SILENT, Watch
 from attnforge.theorems.construction import Cost
 
+PAIR = 6e-9  # seconds for one point and one key, on one core
+WORTH_SAYING = 10.0  # seconds
 MAX_BYTES = 2**31  # a network larger than this is asked for by `max_bytes=`, not by accident
 
 
@@ -19,3 +25,20 @@ def afford(cost: Cost, name: str, max_anchors: int | None = None, max_bytes: int
         got = f"{size} and {cost.flops:.2g} operations a point"
         remedy = "Ask for fewer anchors or a larger tol, or raise max_bytes"
         raise RefusalError(f"`{name}` may use at most {limit / 2**30:,.1f} GiB", got, remedy)
+
+
+def announce(cost: Cost, name: str, effort: Effort, watch: Watch) -> None:
+    """Say what building and measuring will take, before it starts; refuse what cannot end within its timeout.
+
+    A watch is told in any case; without one, a warning tells of what takes long.
+    """
+    evaluations = effort.beside(cost.anchors).evaluations
+    seconds = PAIR * (cost.anchors + cost.pairs) * evaluations
+    text = f"{name}: {cost.anchors:,} keys, about {cost.bytes / 2**30:.2g} GiB and {seconds:.0f} s"
+    if seconds > seconds_left():
+        requirement = f"`{name}` must be built and measured within its timeout"
+        got = f"{cost.anchors:,} keys, about {seconds:.0f} s on one core"
+        raise OutOfTimeError(requirement, got, "Raise timeout, lower effort, or ask for fewer keys")
+    watch.say(f"building {text}")
+    if watch is SILENT and seconds > WORTH_SAYING:
+        warnings.warn(f"building {text}; progress=True shows how far it is", UserWarning, stacklevel=4)

@@ -42,8 +42,10 @@ def tensor_grid(
     r"""One head over a product grid of anchors with fitted values: spectral accuracy for smooth f of few inputs.
 
     Anchors along an axis are uniform, or graded towards the kinks that were found there. Their number, sharpness
-    c = beta h^2 and ghosts come from the tolerance; how: :mod:`attnforge.anchors.grid_fit`. The certificate is
-    ``sampled``.
+    c = beta h^2 and ghosts come from the tolerance; how: :mod:`attnforge.anchors.grid_fit`.
+
+    For a formula of up to four inputs the certificate is ``proved`` where the enclosure comes to an end
+    (:mod:`attnforge.certification.enclosure`), else ``sampled``.
 
     Args:
         f: takes (..., d) arrays and returns (...) or (..., k), d up to 8; or a formula as text.
@@ -80,7 +82,8 @@ def ridge(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked:
     """One head along one linear form: functions g(w . x + t) of any number of inputs.
 
     The form is read from an expression, or found in a callable from the directions of its gradients and checked at
-    fresh points: :mod:`attnforge.targets.structure`. The certificate is ``sampled``.
+    fresh points: :mod:`attnforge.targets.structure`. The head costs what g costs on the range of w . x + t. The
+    certificate of a formula is ``proved``, that of a callable ``sampled``.
 
     Args:
         f: takes (..., d) arrays and returns (...) or (..., k); or a formula as text.
@@ -102,7 +105,8 @@ def additive(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **ask
     """One head a term: sums of terms of few inputs, in any number of inputs.
 
     Terms are read from an expression, found in a callable by mixed differences (anchored ANOVA), or given as a list of
-    pairs (inputs, callable). The certificate is ``sampled``.
+    pairs (inputs, callable). For a formula the certificate is ``proved``, term by term, where every enclosure comes to
+    an end; for callables it is ``sampled``.
 
     Args:
         f: takes (..., d) arrays and returns (...) or (..., k); a formula as text; or pairs such as
@@ -126,7 +130,7 @@ def additive(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **ask
 
 
 def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked: Unpack[Asked]) -> Compiled:
-    """Heads over anisotropic grids that add up to a sparse grid: smooth functions of 5 to 8 inputs.
+    """Heads over anisotropic grids that add up to a sparse grid: 5 to 12 inputs, bounded mixed derivatives.
 
     The combination technique, adaptive in the dimensions: :mod:`attnforge.anchors.combination`. The certificate is
     ``sampled``.
@@ -151,7 +155,7 @@ def polynomial(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **a
     """One head with values in closed form: polynomials of up to four inputs, exact up to saturation.
 
     Values are those of the inverse heat polynomial: :mod:`attnforge.theorems.polynomial`. The certificate is
-    ``sampled``.
+    ``proved`` where the enclosure comes to an end, else ``sampled``.
 
     Args:
         f: a formula as text, of degree at most 12 in every input.

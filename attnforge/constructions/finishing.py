@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.cost import afford
+from attnforge.compiler.cost import afford, announce
 from attnforge.errors import RefusalError
 from attnforge.targets import Function, Target, as_box, as_lipschitz
 from attnforge.theorems.construction import Construction
@@ -20,9 +20,10 @@ P = TypeVar("P")
 
 def finish(construction: Construction[P], target: Target, plan: P, dtype: str, asked: Asked) -> Compiled:
     """Check the cost, then build and certify, within what was asked for."""
-    afford(construction.cost(target, plan), construction.name)
+    cost = construction.cost(target, plan)
+    afford(cost, construction.name)
     with budget(**asked) as given:
-        given.watch.say(f"building {construction.name}")
+        announce(cost, construction.name, given.effort, given.watch)
         network = construction.build(target, plan)
         compiled = certified(network, target, construction.name, dtype, given)
     given.accepted(compiled.certificate, construction.name)

@@ -20,7 +20,7 @@ from attnforge.experiments.settings import quick as quick_settings
 from attnforge.experiments.sweep import sweep
 from attnforge.experiments.table import Table
 from attnforge.experiments.verdict import verdict
-from attnforge.experiments.writing import save_figure, write_text
+from attnforge.experiments.writing import SHOWN, check_formats, save_figure, write_text
 
 JOURNAL, RESULTS, VERDICT, SETTINGS = "cases.jsonl", "results.csv", "verdict.md", "settings.toml"
 
@@ -51,6 +51,7 @@ def run(
     cluster: str | None = None,
     again: bool = False,
     command: str = "",
+    formats: Sequence[str] = SHOWN,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Run an experiment and write its folder.
@@ -67,10 +68,12 @@ def run(
         cluster: address of a Dask scheduler whose workers measure the cases instead.
         again: measure all cases anew; earlier entries of the journal stay, the latest count.
         command: what the verdict says made it.
+        formats: of the figures: ``png``, which the verdict shows, ``svg``, ``pdf``.
         progress: told the number of finished cases and of all.
     """
     if settings is None:
         settings = quick_settings(experiment.settings) if quick else experiment.settings()
+    check_formats(formats)
     if workers is not None and workers < 1:
         raise TargetError("`workers` must be at least 1", str(workers), "Leave it out for one a core")
     changed(settings, asdict(settings))  # raises where they hold what they must not
@@ -85,7 +88,7 @@ def run(
     table = Table.of(row for entry in entries for row in entry.rows)
     findings = tuple(experiment.findings(table, settings))
     spent = sum(entry.seconds for entry in entries)
-    _write(experiment, settings, folder, table, findings, command, spent)
+    _write(experiment, settings, folder, table, findings, command, spent, formats)
     return Result(experiment, folder, table, findings, measured, time.perf_counter() - started)
 
 
@@ -131,12 +134,13 @@ def _write(
     findings: Sequence[Finding],
     command: str,
     seconds: float,
+    formats: Sequence[str],
 ) -> None:
     figures = experiment.figures(table, settings)
     write_text(folder / RESULTS, table.to_csv())
     write_text(folder / SETTINGS, to_toml(experiment.name, settings))
     for name, figure in figures.items():
-        save_figure(figure, folder / name)
+        save_figure(figure, folder / name, formats)
     notes = experiment.notes(table, settings)
     write_text(folder / VERDICT, verdict(experiment, findings, notes, list(figures), len(table), command, seconds))
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from attnforge.errors import TargetError
 
 DOTS = 200  # an inch of a PNG
 KINDS: dict[str, dict[str, Any]] = {  # no dates: the same figure is the same file
@@ -12,6 +15,7 @@ KINDS: dict[str, dict[str, Any]] = {  # no dates: the same figure is the same fi
     "pdf": {"metadata": {"CreationDate": None}},
     "png": {"dpi": DOTS},
 }
+SHOWN = ("png",)  # by the verdicts
 LOOK: dict[Any, Any] = {
     "svg.hashsalt": "attnforge",
     "pdf.fonttype": 42,
@@ -23,11 +27,19 @@ def write_text(path: Path, text: str) -> None:
     _write(path, text.encode("utf-8"))
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    """The figure as SVG, PDF and PNG; the path has no suffix."""
+def check_formats(formats: Sequence[str]) -> None:
+    """Raise unless every format is one that figures are written in."""
+    unknown = [kind for kind in formats if kind not in KINDS]
+    if unknown or not formats:
+        got = ", ".join(map(repr, unknown)) or "none"
+        raise TargetError(f"`formats` must be some of {', '.join(KINDS)}", got, "Leave it out for PNG")
+
+
+def save_figure(figure: Any, path: Path, formats: Sequence[str] = SHOWN) -> None:
+    """The figure in some formats, by default the one that pages show; the path has no suffix."""
     import matplotlib
 
-    for kind, options in KINDS.items():
+    for kind, options in ((kind, KINDS[kind]) for kind in formats):
         out = io.BytesIO()
         with matplotlib.rc_context(LOOK):
             figure.savefig(out, format=kind, **options)

@@ -26,7 +26,7 @@ class PolynomialHead(HeadsConstruction):
 
     name = "polynomial"
     function_class = "polynomials of up to four inputs and degree 12 in each"
-    rate = "exact up to saturation exp(-pi^2/c)"
+    rate = "exact up to saturation, about 2 exp(-pi^2/c) |1 + i pi h/c|^n at degree n"
     reference = "approximate approximations, after Maz'ya and Schmidt"
 
     def accepts(self, target: Target) -> str | None:

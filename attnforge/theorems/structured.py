@@ -57,7 +57,7 @@ class Ridge(_Structured):
     name = "ridge"
     kind = "ridge"
     function_class = "a function of one linear form, of any number of inputs"
-    rate = "geometric for analytic targets and at kinks, whatever the number of inputs"
+    rate = "geometric for analytic targets and at kinks, on the range of the form"
     reference = "ours"
 
 

@@ -97,14 +97,25 @@ def test_the_unexpected_is_code_1_with_a_traceback(run, model: Path, monkeypatch
     assert json.loads(result.stdout)["error"]["kind"] == "ZeroDivisionError"
 
 
-def test_an_interrupt_is_quiet(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_one_line(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("attnforge.compiler.measure", interrupt)
     result = run("measure", model)
     assert result.exit_code == 130
-    assert "Traceback" not in result.output
+    assert result.output.strip() == "interrupted: nothing was left half-written"
+
+
+def test_an_interrupted_file_is_not_left_half_written(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    words = ("compile", "clamp(x, 0, 1)", "--domain", "x=-1:2")
+    assert run(*words, "-o", tmp_path / "f.safetensors").exit_code == 130
+    assert run(*words, "--figure", tmp_path / "f.png").exit_code == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_the_system_does_not_let_us_read(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from attnforge.experiments import run
 from attnforge.experiments.run import FailedCasesError
 from tests.experiments.toy import Toy, ToySettings
 
-FILES = ["cases.jsonl", "results.csv", "settings.toml", "toy.pdf", "toy.png", "toy.svg", "verdict.md"]
+FILES = ["cases.jsonl", "results.csv", "settings.toml", "toy.png", "verdict.md"]
+KINDS = ("png", "svg", "pdf")
 
 
 def test_a_run_writes_its_folder(tmp_path: Path) -> None:
@@ -24,9 +25,15 @@ def test_a_run_writes_its_folder(tmp_path: Path) -> None:
 
 def test_the_same_results_are_the_same_files(tmp_path: Path) -> None:
     for place in ("a", "b"):
-        run(Toy(), out=tmp_path / place, workers=1)
+        run(Toy(), out=tmp_path / place, workers=1, formats=KINDS)
     for name in ("results.csv", "settings.toml", "toy.pdf", "toy.png", "toy.svg"):
         assert (tmp_path / "a/toy" / name).read_bytes() == (tmp_path / "b/toy" / name).read_bytes(), name
+
+
+def test_formats_are_known_ones(tmp_path: Path) -> None:
+    for wrong in (("gif",), ()):
+        with pytest.raises(TargetError, match="some of svg, pdf, png"):
+            run(Toy(), out=tmp_path, workers=1, formats=wrong)
 
 
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
