@@ -20,7 +20,8 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.measuring import largest_error
 from attnforge.compiler.targets import as_target, compared_with
 from attnforge.effort import Effort, as_effort
-from attnforge.errors import CertificateError
+from attnforge.errors import AttnforgeError, CertificateError, TargetError
+from attnforge.measurement import Measurement
 from attnforge.network import Head, Network
 from attnforge.progress import Progress
 from attnforge.targets import Target
@@ -30,6 +31,7 @@ JUDGED = 4_000  # listed points on which a fit to four fifths of them is judged
 UNEVEN = (
     10.0  # neighbouring gaps between data of one input that differ by a larger factor are those of scattered points
 )
+SHOWN = 6  # coordinates of a point in an error message
 
 
 def certify(
@@ -93,15 +95,27 @@ def certified(
     budget.watch.say(f"measuring {construction}")
     found = largest_error(compiled, target, effort.beside(compiled.anchors), seconds=effort.seconds, brief=True)
     if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
-        raise CertificateError(
-            "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)",
-            f"error {found.sup} above bound {compiled.certificate.bound}",
-        )
+        raise _refuted(compiled.certificate, target, found)
     at = tuple(float(value) for value in found.at.ravel())
     compiled.certificate = replace(compiled.certificate, estimate=Estimate(found.sup, at))
     if isinstance(target, Table):
         compiled.certificate = replace(compiled.certificate, assumptions=_about_table(compiled, target))
     return compiled
+
+
+def _refuted(certificate: Certificate, target: Target, found: Measurement) -> AttnforgeError:
+    """What an error above the bound means: the constant it rests on is false; or, of a proved bound, we are wrong."""
+    known, got = target.lipschitz(), f"error {found.sup} above bound {certificate.bound}"
+    if certificate.status == "conditional" and known is not None:
+        at = ", ".join(f"{value:.6g}" for value in found.at.ravel()[:SHOWN]) + (", .." if found.at.size > SHOWN else "")
+        requirement = (
+            f"The target must be Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
+        )
+        return TargetError(
+            requirement, f"{got} at ({at}): it is not", "State a larger constant, or none: lipschitz=None"
+        )
+    defect = "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)"
+    return CertificateError(defect, got)
 
 
 def _about_table(compiled: Compiled, table: Table) -> tuple[str, ...]:

@@ -71,3 +71,12 @@ def test_progress_runs_from_nothing_to_all(net):
 def test_points_must_be_positive(net, points):
     with pytest.raises(af.AttnforgeError, match="`points` must be at least 1"):
         af.measure(net, points=points)
+
+
+def test_a_false_lipschitz_constant_is_refuted_with_the_point():
+    steep = lambda x: np.sin(40 * x)  # noqa: E731
+    with pytest.raises(
+        af.TargetError, match=r"Lipschitz with constant 1 in the sup norm.*error .* at \(.*\): it is not"
+    ):
+        af.compile(steep, {"x": (-1, 1)}, tol=0.05, lipschitz=1.0)
+    assert af.compile(steep, {"x": (-1, 1)}, tol=0.5, lipschitz=40.0).certificate.status == "conditional"
