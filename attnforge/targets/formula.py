@@ -28,7 +28,7 @@ from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
-from attnforge.targets.expression.points import accurate_values, enclosed_values
+from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
@@ -59,9 +59,12 @@ class Formula(Target):
         return self._names
 
     def values(self, points: AnyArray) -> AnyArray:
-        """Values at (..., d) points."""
-        columns = {name: points[..., i] for i, name in enumerate(self._names)}
-        return np.broadcast_to(evaluate(self.tree, columns), points.shape[:-1])
+        """Values at (..., d) points; of float64 points with their digits, also where float64 alone would lose them."""
+        if points.dtype == np.longdouble:
+            columns = {name: points[..., i] for i, name in enumerate(self._names)}
+            return np.broadcast_to(evaluate(self.tree, columns), points.shape[:-1])
+        flat = np.asarray(points, dtype=np.float64).reshape(-1, len(self._names))
+        return careful_values(self.tree, self._names, flat).reshape(points.shape[:-1])
 
     def accurate(self, points: AnyArray) -> AnyArray:
         """Values right to float64's last digit, however many digits cancel on the way (:mod:`.expression.points`)."""

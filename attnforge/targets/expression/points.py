@@ -1,16 +1,17 @@
 r"""Values of an expression at points that can be relied on, however many digits cancel.
 
 :func:`enclosed_values` is a proof: balls at every point, with more bits until their radius is negligible. It is slow,
-some 30 microseconds a point. :func:`accurate_values` is for measuring: extended precision wherever that suffices. How
-many digits are lost on the way is seen by computing again with every intermediate result wrong on purpose, by more
-than an operation can make it and with factors drawn at random: what moves the result is not rounding alone, but the
-formula's own sensitivity to it, so that ``(1 + 1e-30*x) - 1`` is found out although every run of it returns zero.
-Where the result moves by more than a float64 could tell, the balls decide.
+some 50 microseconds a point. :func:`accurate_values` is for measuring: extended precision wherever that suffices.
+:func:`careful_values` is for building: float64 wherever that suffices. How many digits are lost on the way is seen by
+computing again with every intermediate result wrong on purpose, by more than an operation can make it and with factors
+drawn at random: what moves the result is not rounding alone, but the formula's own sensitivity to it, so that
+``(1 + 1e-30*x) - 1`` is found out although every run of it returns zero. Where the result moves by more than is
+allowed, the next finer arithmetic decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -25,16 +26,18 @@ from attnforge.targets.expression.tree import Constant, Node, Variable, fold
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+AnyArray = npt.NDArray[Any]
 Extended = npt.NDArray[np.longdouble]
 
 BITS = (128, 512, 2048, 8192)  # tried in turn: 8192 hold what is left where 1e300 and 1e-300 meet four times
 FEW = 8  # points that tell whether more bits help
 ENOUGH = 2.0**-60  # of a value, or of the largest one: a radius that no float64 can tell from zero
-WRONG = 2.0**-60  # what an operation may do to a result, and more: 8 roundoffs of extended precision
-WRONG_ERF = 2.0**-50  # the same for `erf`, which has float64 accuracy
+WRONG = 8  # what an operation may do to a result, and more, in gaps between numbers (`erf` has float64 accuracy)
 MAGNIFIED = 2.0**11  # times as much is done on purpose, so that it has digits enough not to cancel by chance
 EXACT = ("-", "abs", "min", "max", "relu", "clamp", "sign", "step")  # they choose an argument, or change a sign
-TRIALS = 3
+TRIALS = 2
+VARIETY = 1009  # how many sets of changes there are
+KEPT = 2.0**-41  # of the largest value: what float64 values to build from may be wrong by, 12 of their 53 bits
 NOTHING = 2.0**-1074  # the smallest float64
 DOUBTFUL = 2.0**-10  # of a value: balls that are wider tell less than a run does
 TRUSTED = 2.0**-57  # of the largest value: results that move by less are those of the formula, to float64's last digit
@@ -55,10 +58,28 @@ def enclosed_values(tree: Node, names: Sequence[str], points: Array) -> Balls:
     return Balls(mid, np.array(rad))
 
 
-def accurate_values(tree: Node, names: Sequence[str], points: npt.NDArray[Any]) -> Extended:
+def careful_values(tree: Node, names: Sequence[str], points: Array) -> Array:
+    """Float64 values (N,) at points (N, d): as NumPy computes them, and with more digits where many are lost so.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> careful_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))
+    array([0.25])
+    """
+    columns = {name: points[:, i] for i, name in enumerate(names)}
+    found = np.array(np.broadcast_to(evaluate(tree, columns), len(points)))
+    lost, largest = _lost(tree, columns, found, KEPT)
+    if len(lost):
+        found[lost] = accurate_values(tree, names, points[lost], KEPT, largest)
+    return found
+
+
+def accurate_values(
+    tree: Node, names: Sequence[str], points: npt.NDArray[Any], trusted: float = TRUSTED, largest: float = 0.0
+) -> Extended:
     """Values (N,) at points (N, d) in extended precision, right to float64's last digit of the largest of them.
 
-    Points that are float64 numbers are meant exactly. NaN where there is no value.
+    Points that are float64 numbers are meant exactly. NaN where there is no value. ``trusted`` is the part of the
+    largest value, or of one known to be as large as ``largest``, that values may be wrong by.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> float(accurate_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))[0])
@@ -66,36 +87,45 @@ def accurate_values(tree: Node, names: Sequence[str], points: npt.NDArray[Any]) 
     """
     columns = {name: points[:, i].astype(np.longdouble) for i, name in enumerate(names)}
     found = np.broadcast_to(evaluate(tree, columns), len(points)).astype(np.longdouble)
-    with np.errstate(all="ignore"):
-        moved = np.max([np.abs(run - found) for run in _disturbed(tree, columns, len(points))], axis=0) / MAGNIFIED
-        largest = np.max(np.abs(found) - moved, initial=0.0, where=np.isfinite(moved))
-        lost = np.flatnonzero(~(moved <= TRUSTED * largest))
+    lost, largest = _lost(tree, columns, found, trusted, largest)
     if len(lost):
-        for i, ball in zip(lost, _balls(tree, names, points[lost].astype(np.float64), float(largest)), strict=True):
-            found[i] = _extended(ball, found[i], float(largest))
+        for i, ball in zip(lost, _balls(tree, names, points[lost].astype(np.float64), largest), strict=True):
+            found[i] = _extended(ball, found[i], largest)
     return found
 
 
-def _disturbed(tree: Node, columns: Mapping[str, Extended], count: int) -> list[Extended]:
+def _lost(
+    tree: Node, columns: Mapping[str, AnyArray], found: AnyArray, trusted: float, largest: float = 0.0
+) -> tuple[Indices, float]:
+    """The points whose values rounding may have moved by more than the part ``trusted`` of the largest; and that."""
+    with np.errstate(all="ignore"):
+        moved = np.max([np.abs(run - found) for run in _disturbed(tree, columns, found)], axis=0) / MAGNIFIED
+        largest = max(largest, float(np.max(np.abs(found) - moved, initial=0.0, where=np.isfinite(moved))))
+        return np.flatnonzero(~(moved <= trusted * largest)), largest
+
+
+def _disturbed(tree: Node, columns: Mapping[str, AnyArray], found: AnyArray) -> Iterator[AnyArray]:
     """The values again, with every intermediate result changed by a little; numbers and inputs are exact."""
-    rng = np.random.default_rng(0)
+    dtype, rng = found.dtype, np.random.default_rng(0)
+    shares = rng.uniform(0.5, 1.0, size=len(found) + VARIETY) * rng.choice((-1.0, 1.0), size=len(found) + VARIETY)
 
-    def changed(values: Extended, by: float) -> Extended:
-        shares = rng.uniform(0.5, 1.0, size=np.shape(values)) * rng.choice((-1.0, 1.0), size=np.shape(values))
-        return np.asarray(values * (1 + np.longdouble(by * MAGNIFIED) * shares))
+    def changed(values: AnyArray, kind: Any) -> AnyArray:
+        start = int(rng.integers(VARIETY))  # every operation and point has a share of its own, neighbours theirs
+        by = MAGNIFIED * WRONG * np.finfo(kind).eps * shares[start : start + len(found)]
+        return np.asarray(values * (1 + by.astype(dtype)))
 
-    def visit(node: Node, arguments: Sequence[Extended]) -> Extended:
+    def visit(node: Node, arguments: Sequence[AnyArray]) -> AnyArray:
         if isinstance(node, Constant):
-            return np.asarray(node.value, dtype=np.longdouble)
+            return np.asarray(node.value, dtype=dtype)
         if isinstance(node, Variable):
             return columns[node.name]
         if node.function == "+":  # every addition of a long sum rounds
-            return reduce(lambda total, term: changed(total + term, WRONG), arguments)
-        found = np.asarray(function_of(node).array(*arguments), dtype=np.longdouble)
-        return found if node.function in EXACT else changed(found, WRONG_ERF if node.function == "erf" else WRONG)
+            return reduce(lambda total, term: changed(total + term, dtype), arguments)
+        value = np.asarray(function_of(node).array(*arguments), dtype=dtype)
+        return value if node.function in EXACT else changed(value, np.float64 if node.function == "erf" else dtype)
 
-    with np.errstate(all="ignore"):
-        return [np.broadcast_to(fold(tree, visit), count) for _ in range(TRIALS)]
+    for _ in range(TRIALS):
+        yield np.broadcast_to(fold(tree, visit), len(found))
 
 
 def _balls(tree: Node, names: Sequence[str], points: Array, largest: float) -> list[arb]:
