@@ -31,6 +31,7 @@ GHOSTS = (1.0, 0.7, 0.5, 0.3, 0.85, 0.6, 0.4, 0.15, 0.0)  # times the closed for
 FEW, MANY = 40, 160  # anchors: all these are tried, the first few, or only the closed formulas, to stay within seconds
 GROWTHS = (0.4, 0.3, 0.5)
 TEMPERATURES = (0.18, 0.25, 0.36)  # c of graded anchors
+APART = 8.0  # gaps between neighbouring numbers that anchors must be apart, to stand where they should
 SCALES = np.geomspace(8.0, 1 / 8, 97)  # of the mesh, coarse to fine
 
 
@@ -120,10 +121,10 @@ class AxisSearch:
         return best
 
     def _graded(self, scale: float, growth: float, c: float, tol: float, most: int) -> Fit | None:
-        """A fit on the mesh of that scale; None if it has too many anchors to be of interest."""
+        """A fit on the mesh of that scale; None if it has too many anchors to be of interest, or float64 to hold."""
         ghosts = math.ceil(0.5 * ghosts_for(self.relative, c))
         positions = self._spacing.anchors(scale, growth, ghosts)
-        if len(positions) >= most:
+        if len(positions) >= most or np.any(np.diff(positions) < APART * np.spacing(np.abs(positions).max())):
             return None
         axis = Axis.graded(positions, *self._ends, c, self._spacing.finest)
         return self._noted(_tamest(self._samples_between(positions).fits(axis, self._cuts), tol))

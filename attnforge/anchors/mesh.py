@@ -36,9 +36,9 @@ class Spacing:
     @classmethod
     def wanted(cls, panels: Panels, edges: Sequence[Edge], tol: float) -> Spacing:
         """What the panels and the edges ask for at this tolerance."""
-        lengths = np.diff(panels.edges)
-        at = np.array([edge.at for edge in edges])
-        at_edges = np.array([(6 * tol / edge.jump) ** (1 / edge.order) for edge in edges])
+        lengths, sharp = np.diff(panels.edges), [edge for edge in edges if edge.jump > 0]
+        at = np.array([edge.at for edge in sharp])
+        at_edges = np.array([(6 * tol / edge.jump) ** (1 / edge.order) for edge in sharp])
         return cls(
             np.concatenate([panels.edges[:-1], at]),
             np.concatenate([panels.edges[1:], at]),

@@ -33,7 +33,8 @@ class ProductGrid:
 
     def __post_init__(self) -> None:
         """Refuse cells whose edges and centres float64 does not hold apart, as on [1e8, 1e8 + 1e-8]."""
-        least = APART * np.spacing(np.maximum(np.abs(self.lower), np.abs(self.upper)))
+        widest = np.maximum(np.abs(self.lower), np.abs(self.upper))
+        least = np.maximum(APART * np.spacing(widest), np.finfo(np.float64).tiny)
         if np.any((self.steps < least) & (self.lower < self.upper)):
             got = f"cells of {self.steps.min():.2g} where numbers are {np.max(least) / APART:.2g} apart"
             raise RefusalError("Cells must be wider than the gaps between float64 numbers", got, "Use fewer cells")

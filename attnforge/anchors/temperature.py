@@ -57,6 +57,20 @@ def tuned(disturbance: float = 0.0, *, sentinels: int = 0, border: float = 0.0) 
     return float(math.exp(found.x))
 
 
+def per_step(c: float, spacing: float) -> float:
+    """The beta with c = beta h^2; refused where it is no float64 number, for steps below 1e-154 or above 1e154.
+
+    >>> per_step(2.0, 0.5)
+    8.0
+    """
+    square = float(spacing) * float(spacing)
+    beta = c / square if square > 0 else math.inf
+    if not 0 < beta < math.inf:
+        remedy = "Multiply the target by a power of two, and divide the output by it"
+        raise RefusalError("The sharpness c / h^2 must be a float64 number", f"steps of {spacing:.3g}", remedy)
+    return beta
+
+
 def sharpness(asked: Sharpness, spacing: float, dtype: str = "float64", disturbance: float = 0.0) -> float:
     """The beta of scores beta (2 y L - L^2): ``"hard"``, ``"tuned"``, or the number itself.
 
@@ -64,9 +78,9 @@ def sharpness(asked: Sharpness, spacing: float, dtype: str = "float64", disturba
     4.0
     """
     if asked == "hard":
-        return hard(dtype) / spacing**2
+        return per_step(hard(dtype), spacing)
     if asked == "tuned":
-        return tuned(disturbance) / spacing**2
+        return per_step(tuned(disturbance), spacing)
     if isinstance(asked, str) or not (math.isfinite(asked) and asked > 0):
         remedy = "Give 'hard', 'tuned' or the number beta of scores beta (2 y L - L^2)"
         raise RefusalError("`sharpness` must be 'hard', 'tuned' or a positive number", repr(asked), remedy)

@@ -178,6 +178,8 @@ def _fit(shift: Array, square: Array, differences: Array, sharpness: float) -> A
     the last feature, whose query is 1. Any choice is sound: what it does not explain is charged to the remainder.
     """
     design = np.column_stack([shift, square])
+    if not np.isfinite(differences).all():
+        raise CertificateError("Keys of cells differ by float64 numbers", "infinity", "Scale the target or its domain")
     if max(len(np.unique(column)) for column in shift.T) > 2:
         fit = np.linalg.lstsq(design, differences, rcond=None)[0]
     else:

@@ -291,6 +291,8 @@ def _read(i: int, grid: ProductGrid, c: float, joint: Joint, machine: Machine) -
     bend[-1] = -c
     square = np.outer((places**2).sum(axis=1), bend)
     differences = keys - keys[middle : middle + 1] - Balls(square, 2.0**-52 * np.abs(square))
+    if not np.isfinite(differences.mid).all():
+        raise CertificateError("Keys of cells differ by float64 numbers", "infinity", "Scale the target or its domain")
     linear = np.asarray(np.linalg.lstsq(places, differences.mid, rcond=None)[0], dtype=np.float64)  # (D, F)
     rest = (differences - Balls.exact(places) @ Balls.exact(linear)).magnitude()
     scores = float((rest @ query.magnitude()[0]).max() + joint.noise.max()) * (1 + 2.0**-30)

@@ -16,6 +16,7 @@ from attnforge.effort import Effort
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement import Attack, Measurement, search
 from attnforge.measurement import attack as hunt
+from attnforge.measurement.search import root_mean_square
 from attnforge.progress import Progress
 from attnforge.targets import Target
 from attnforge.targets.table import Table
@@ -148,4 +149,4 @@ def _at_listed_points(compiled: Compiled, table: Table, progress: Callable[[floa
         if progress:
             progress(min(1.0, (i + CHUNK) / len(errors)))
     worst = int(errors.argmax())
-    return Measurement(float(errors[worst]), table.points[worst], float(np.sqrt((errors**2).mean())), len(errors))
+    return Measurement(float(errors[worst]), table.points[worst], root_mean_square(errors), len(errors))

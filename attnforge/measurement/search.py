@@ -116,8 +116,17 @@ def search_within(
     at, sup = _climb(run, target, box, starts, worst, _steps(box, len(starts), effort, len(near) > 0, rng))
     told(1.0)
     count = sum(e.size for _, e in sets) + len(starts) * effort.rounds * effort.tries
-    rms = float(np.sqrt(np.mean(np.square(errors))))
-    return Measurement(sup, at, rms, count)
+    return Measurement(sup, at, root_mean_square(errors), count)
+
+
+def root_mean_square(errors: Array) -> float:
+    """Of errors of any size: their squares need not be numbers.
+
+    >>> root_mean_square(np.array([3e200, 4e200])) / 1e200
+    3.5355339059327378
+    """
+    largest = float(errors.max(initial=0.0))
+    return largest * float(np.sqrt(np.mean(np.square(errors / largest)))) if 0 < largest < np.inf else largest
 
 
 def _places(target: Target, network: Network, points: int) -> Array:

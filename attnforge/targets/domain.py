@@ -13,6 +13,8 @@ from attnforge.errors import DomainError
 
 Array = npt.NDArray[np.float64]
 
+SHORTEST = 2.0**-1020  # a side: four times its reciprocal is a float64 number
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class Box:
@@ -79,14 +81,27 @@ class Box:
 def as_box(domain: Any) -> tuple[Box, tuple[str, ...] | None]:
     """A box, and the names of its axes when the domain is a mapping such as ``{"x": (-1, 1)}``."""
     if isinstance(domain, Box):
-        return domain, None
+        return _measurable(domain), None
     if isinstance(domain, Mapping):
         names = tuple(str(name) for name in domain)
-        return _from_pairs(list(domain.values())), names
+        return _measurable(_from_pairs(list(domain.values()))), names
     if isinstance(domain, Sequence) and not isinstance(domain, str):
-        return _from_pairs(list(domain)), None
+        return _measurable(_from_pairs(list(domain))), None
     remedy = 'Write {"x": (-1, 1)}, [(-1, 1)] or af.Box(-1, 1)'
     raise DomainError("A domain is a mapping of names to intervals, a list of intervals or a Box", repr(domain), remedy)
+
+
+def _measurable(box: Box) -> Box:
+    """The box, after checking that its sides are zero or numbers by which one can divide."""
+    with np.errstate(over="ignore"):
+        sides = box.upper - box.lower
+    wrong = ~(np.isfinite(sides) & ((sides == 0) | (sides >= SHORTEST)))
+    if np.any(wrong):
+        where = int(np.argmax(wrong))
+        got = f"[{box.lower.flat[where]}, {box.upper.flat[where]}] at entry {where}"
+        requirement = f"Sides of a domain are zero or between {SHORTEST:.1e} and 1.8e308, to be divided by"
+        raise DomainError(requirement, got, "Scale this input")
+    return box
 
 
 def _from_pairs(pairs: list[Any]) -> Box:

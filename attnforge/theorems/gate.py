@@ -94,9 +94,16 @@ class Gate(Construction[GatePlan]):
 def finest_sharpness(target: Target, dtype: str) -> float:
     """The beta at which the rounded kink, 0.28 / beta, falls below a rounding of the largest form: 4 / (u max|y|).
 
-    Scores then reach 4 / u, far inside every dtype's range (8192 in float16).
+    Scores then reach 4 / u, far inside every dtype's range (8192 in float16). Refused where beta itself is no number,
+    of forms below 1e-290.
     """
-    return 4.0 / (machine(dtype).roundoff * _spread(target))
+    rounding = machine(dtype).roundoff * _spread(target)
+    if not 0 < rounding < math.inf or math.isinf(4.0 / rounding):
+        remedy = "Multiply the target by a power of two, and divide the output by it"
+        raise RefusalError(
+            "A gate's sharpness 4 / (u max|y|) must be a number", f"max|y| = {_spread(target):.3g}", remedy
+        )
+    return 4.0 / rounding
 
 
 def position_bonus(tokens: int, dtype: str) -> float:

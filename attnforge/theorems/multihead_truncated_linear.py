@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Sharpness, sharpness, tuned
+from attnforge.anchors.temperature import per_step
 from attnforge.balls import add_up, product_up
 from attnforge.errors import RefusalError
 from attnforge.lemmas.border import border
@@ -93,7 +94,7 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
             raise RefusalError("Anchors must be countable in float64", got, "Ask for a larger tol, or the gate")
         own = max(1, math.ceil(math.ceil(needed) / HEADS))
         plan = HeadsPlan(own + 2 * sentinels, HEADS, 1.0, sentinels, dtype=dtype)
-        return replace(plan, sharpness=c / plan.spacing(a, b) ** 2)
+        return replace(plan, sharpness=per_step(c, plan.spacing(a, b)))
 
     def cost(self, target: Target, plan: HeadsPlan) -> Cost:
         """Three or four numbers a key (memory), two maps from d + n to d + 2 features a head (literal)."""
@@ -134,7 +135,7 @@ def plan_sharpness(asked: Sharpness, plan: HeadsPlan, a: float, b: float) -> flo
     """The beta asked for, where tuned weighs the row's error against the borders' leakage."""
     h = plan.spacing(a, b)
     if asked == "tuned":
-        return tuned(sentinels=plan.sentinels, border=max(abs(a), abs(b)) / h) / h**2
+        return per_step(tuned(sentinels=plan.sentinels, border=max(abs(a), abs(b)) / h), h)
     return sharpness(asked, h, plan.dtype)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Grid, Sharpness, sharpness, tuned, uniform
+from attnforge.anchors.temperature import per_step
 from attnforge.balls import machine, round_to
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.leakage import interpolation, row_error
@@ -76,7 +77,7 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
                     "Ask for a larger tol, a higher precision, or the gate",
                 )
             disturbance = score_disturbance(int(steps) + 1, dtype)
-        return AnchorPlan(int(steps) + 1, c / ((b - a) / steps) ** 2, dtype=dtype)
+        return AnchorPlan(int(steps) + 1, per_step(c, (b - a) / steps), dtype=dtype)
 
     def cost(self, target: Target, plan: AnchorPlan) -> Cost:
         """Three or four numbers an anchor (memory), a row of 2d + 2 + k features an anchor (literal)."""
