@@ -15,7 +15,7 @@ from attnforge.compiler.inside import inside
 from attnforge.compiler.partition import partition
 from attnforge.compiler.report import report
 from attnforge.compiler.two_inputs import checked, pair, run
-from attnforge.errors import CertificateError, DomainError
+from attnforge.errors import CertificateError, DomainError, FileFormatError
 from attnforge.model_file import StoredModel, write
 from attnforge.network import Attention, Network, count_parameters
 from attnforge.targets import Box, JointFunction, Target
@@ -150,7 +150,11 @@ class Compiled:
         return report(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write network, target, domain, certificate and construction to one safetensors file."""
+        """Write network, target, domain, certificate and construction to one safetensors file, whose name says so."""
+        suffix = os.path.splitext(path)[1]
+        if suffix[1:].isalpha() and suffix.lower() != ".safetensors":
+            wanted = "A model is saved as a safetensors file, and its name must not say otherwise"
+            raise FileFormatError(wanted, os.fspath(path), "Use .safetensors; other formats are exported")
         network, target, certificate = self.network, self.target, self.certificate
         write(StoredModel(network, target, certificate, self.construction, self.dtype, self.reason), path)
 

@@ -11,6 +11,7 @@ import numpy as np
 from flint import arb
 
 from attnforge.balls import Balls, add_up, precision, upper
+from attnforge.effort import check_time
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.expression import (
@@ -100,6 +101,7 @@ class Formula(Target):
         worst = 0.0
         with precision():
             for cell in itertools.product(range(per_axis), repeat=len(edges)):
+                check_time("bounding derivatives")
                 pairs = zip(self._names, cell, edges, strict=True)
                 box = {name: Interval(arb(edge[i]), arb(edge[i + 1])) for name, i, edge in pairs}
                 total = add_up(*(_magnitude(bounds(slope, box)) for slope in slopes))

@@ -23,6 +23,15 @@ NETS = {
 }
 
 
+def test_a_model_does_not_go_by_the_name_of_another_format(tmp_path):
+    net = af.compile("clamp(x, 0, 1)", {"x": (-1, 2)}, 1e-3)
+    with pytest.raises(af.FileFormatError, match=r"must not say otherwise.*f\.onnx"):
+        net.save(tmp_path / "f.onnx")
+    net.save(tmp_path / "f.SafeTensors")
+    net.save(tmp_path / "f")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "f.SafeTensors"]
+
+
 @pytest.mark.parametrize("kind", NETS)
 def test_round_trip(kind, tmp_path):
     net = NETS[kind]()
