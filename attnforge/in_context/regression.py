@@ -13,7 +13,7 @@ from attnforge.targets.in_context.algorithm import Algorithm, Link
 from attnforge.targets.in_context.features import Features
 from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.interpolation import Asked, row_features, row_for
-from attnforge.theorems.in_context.sharpness import TYPICAL, balanced
+from attnforge.theorems.in_context.sharpness import TYPICAL, UNKNOWN, balanced
 
 Route = Literal["small_sharpness", "interpolation"]
 
@@ -48,7 +48,7 @@ class Regression:
 
     link: ClassVar[Link] = "identity"
     curvature: ClassVar[float] = 1.0  # the largest second derivative of the loss
-    spread: ClassVar[float | None] = None  # half of the largest residual, where the link bounds it
+    spread: ClassVar[float | None] = None  # typical of residuals, where the link says so: half of the largest
     extrapolated: ClassVar[bool] = True
 
     def build(self, features: int, examples: int | None = None, data_bound: float | None = None) -> InContextNetwork:
@@ -69,7 +69,7 @@ class Regression:
         inputs = features + self.fit_intercept
         algorithm = self._algorithm(self._rate(inputs, data_bound))
         reach = data_bound or REACH
-        size = self.spread or (1.0 if data_bound is None else TYPICAL * data_bound)
+        size = self.spread or (UNKNOWN if data_bound is None else TYPICAL * data_bound)
         sharpness = balanced(self.dtype, size, reach, self.extrapolated, algorithm.delta)
         row = self._row(algorithm, data_bound)
         sharpness = replace(sharpness, row=row)
@@ -194,6 +194,7 @@ class Poisson(Regression):
 
     alpha: float = 0.0
     link: ClassVar[Link] = "exponential"
+    spread: ClassVar[float | None] = 1.0  # of counts around a mean of one
 
     def _penalties(self) -> tuple[float, float]:
         return self.alpha, 0.0

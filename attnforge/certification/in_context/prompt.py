@@ -138,7 +138,7 @@ class _Problem:
 
     def contraction(self, v: Array, tube: float) -> float:
         """The Lipschitz constant of a step inside the tube; refused where a step may expand."""
-        rate, most = self.algorithm.learning_rate, self._steepest(v, tube) * self.largest + self.algorithm.l2
+        rate, most = self.algorithm.learning_rate, self._curvature(v, tube) + self.algorithm.l2
         if rate * most > 2.0 * (1 + 1e-9):
             got = f"{rate:.3g} where the data's curvature is {most:.3g}"
             raise RefusalError("The step size must be at most two over the curvature", got, f"Use {1 / most:.2g}")
@@ -253,8 +253,12 @@ class _Problem:
         known = (np.maximum(apart - doubt, 0.0), apart + doubt) if self.algorithm.link == "clamp" else (None, None)
         return Sizes(form * SLACK, products * SLACK, np.abs(self.labels), self.length, mirror, *known)
 
-    def _steepest(self, v: Array, tube: float) -> float:
-        return CURVATURE.get(self.algorithm.link) or float(self._steepest_each(v, tube).max())
+    def _curvature(self, v: Array, tube: float) -> float:
+        """The largest curvature of the mean of the losses inside the tube."""
+        if self.algorithm.link in CURVATURE:
+            return CURVATURE[self.algorithm.link] * self.largest
+        weighted = self.x.T * self._steepest_each(v, tube)[:, 0] @ self.x / len(self.x)
+        return float(np.linalg.eigvalsh(weighted)[-1]) + gamma(len(self.x) + 8 * len(v) + 8) * float(np.trace(weighted))
 
     def _steepest_each(self, v: Array, tube: float) -> Array:
         """The largest derivative of each residual by its form, (n, K)."""

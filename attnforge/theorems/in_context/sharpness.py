@@ -6,7 +6,8 @@ sum is least at
 $$ \beta = \Big(\frac{3\,c\,u}{2 R^3}\Big)^{1/3} \quad\text{or}\quad
    \beta = \Big(\frac{15\,c\,u}{32 R^5}\Big)^{1/5} . $$
 R is typical of residuals once the iteration has come close, for what larger ones do at first is forgotten: half of what
-the link bounds them by, a quarter of the bound on the data, or 1 where nothing is known, as for data of unit variance.
+the link bounds them by, a quarter of the bound on the data, or 0.4 where nothing is known: data of unit variance, of
+which five sixths are explained.
 c is what a proof charges a sum over some hundred examples, more than a run loses. The identity link serves residuals
 up to the $\delta$ they are cut to, and loses half a roundoff: the first formula with c = 1. Gates are as sharp as the
 dtype can tell.
@@ -20,6 +21,7 @@ from attnforge.balls import machine
 from attnforge.lemmas.link_row import Row
 
 TYPICAL = 0.25  # size of residuals, of the bound on the data
+UNKNOWN = 0.4  # size of residuals where there is no bound on the data
 ROUNDINGS = 64.0  # that the certificate of a sum over some hundred examples charges
 
 
