@@ -19,6 +19,7 @@ from attnforge.balls import Balls, Machine, add_up, gamma
 from attnforge.certification.anchored import Problem
 from attnforge.certification.three_keys import bound_gate
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
+from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear
 from attnforge.targets import Box, TruncatedForm
@@ -149,6 +150,7 @@ def _written(head: Head, features: int) -> Array:
 
 def _ramp(head: Head, seen: Coordinates, machine: Machine) -> _Ramp:
     """The head's error as a gate for clamp(u - a, 0, 1) on the range of u."""
+    check_time("reading bumps")
     claims, inputs = head.claims, len(seen.scale)
     if claims is None or head.value is None or head.value.shape != (inputs + 1, 1) or "low" not in claims.roles:
         raise CertificateError("A ramp is a gate on one feature, with a low key", "another head")

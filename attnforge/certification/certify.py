@@ -97,6 +97,7 @@ def certify(
     limit; where there is none so far the certificate is ``sampled``.
     """
     run = rounded(network, dtype)
+    _check_sums(run, machine(dtype))
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
         prove = _fitted if network.construction in FITTED else _by_method
         try:
@@ -104,6 +105,19 @@ def certify(
         except OutOfTimeError:
             status, parts, assumptions = "sampled", {}, [f"nothing is proved: the proof ended at {TIME}"]
     return _certificate(status, parts, assumptions, network, target, domain or target.domain, dtype)
+
+
+def _check_sums(run: Network, model: Machine) -> None:
+    """Refuse values whose sums may overflow: kernels add up p values times weights up to 1, and divide afterwards."""
+    largest = model.largest if model.accumulation == model.roundoff else machine("float32").largest
+    for head in run.heads:
+        reach = (
+            0.0 if head.memory_values is None else head.memory_size * float(np.abs(head.memory_values).max(initial=0.0))
+        )
+        if not reach <= largest:
+            requirement = f"Sums over the keys of a head must stay below {largest:.2g}"
+            got = f"{head.memory_size:,} keys with values up to {reach / head.memory_size:.2g}"
+            raise RefusalError(requirement, got, "Scale the target, or use a wider dtype")
 
 
 def _fitted(run: Network, target: Target, box: Box, dtype: str, progress: Report | None, effort: Effort) -> Proof:

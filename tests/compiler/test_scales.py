@@ -9,6 +9,7 @@ from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.product_grid import ProductGrid
 from attnforge.anchors.temperature import per_step
+from attnforge.certification.certify import certify
 from tests.certification.test_values import true_error
 
 CASES = [
@@ -54,3 +55,11 @@ def test_an_edge_without_a_jump_wishes_nothing():
     panels = Panels(np.array([0.0, 1.0]), (4,))
     flat = Edge(0.5, 1, 0.0)
     assert np.array_equal(Spacing.wanted(panels, [flat], 1e-3).gaps, Spacing.wanted(panels, [], 1e-3).gaps)
+
+
+def test_sums_that_overflow_before_they_are_divided_are_refused():
+    """Seven values of 1.8e38 fit bfloat16, their mean does, and a kernel adds them up first."""
+    text = "3.41e38*(1/(1 + (0.016*x + 0.673*y + 0.9)^2))"
+    net = af.compile(text, {"x": (-3.0, 3.0), "y": (-0.1, 0.2)}, 1e37, effort="low")
+    with pytest.raises(af.RefusalError, match="Sums over the keys"):
+        certify(net.network, net.target, dtype="bfloat16")
