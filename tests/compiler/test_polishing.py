@@ -159,7 +159,8 @@ def test_too_many_anchors_are_refused(wave, monkeypatch):
 
 def test_other_networks_are_refused(wave):
     *before, last = wave.network.layers
-    residual = dataclasses.replace(wave.network, layers=(*before, Attention(last.heads, residual=True)))
+    heads = tuple(dataclasses.replace(head, output=np.eye(1, len(head.query))) for head in last.heads)
+    residual = dataclasses.replace(wave.network, layers=(*before, Attention(heads, residual=True)))
     forged = af.Compiled(residual, wave.target, wave.certificate, "tensor_grid", "float64")
     with pytest.raises(af.RefusalError, match="one layer of heads that hold all their values"):
         polish(forged)
