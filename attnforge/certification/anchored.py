@@ -36,8 +36,15 @@ class Problem:
     exact_inputs: bool = False
 
     def asking(self, tokens: Tokens) -> Tokens:
-        """The rows whose outputs are read: the first ones (padding asks too, but nobody reads it)."""
-        return tokens.rows(slice(len(self.lower)))
+        """The rows whose outputs are read: the first ones (padding asks too, but nobody reads it).
+
+        Refused unless row i is made of token i, with which the target is compared there.
+        """
+        read = np.arange(len(self.lower))
+        if not np.array_equal(tokens.source[: len(read)], read):
+            got = f"rows of tokens {tokens.source[: len(read)].tolist()}"
+            raise CertificateError("The first rows are those of the tokens, in order", got[:80], "Rebuild the network")
+        return tokens.rows(slice(len(read)))
 
     def tokens(self, lower: Array, upper: Array) -> Tokens:
         """The rows the heads see, for inputs in the given boxes."""

@@ -42,6 +42,9 @@ def bound_cells(network: Network, target: Target, domain: Box, machine: Machine)
     for layer in encode:
         tokens = mixed_linear(layer, tokens, machine)
     head = _remembered(head, tokens, machine)
+    if head.memory_size != len(grid.places) * n:
+        got = f"{head.memory_size} keys for {len(grid.places) * n} centres"
+        raise CertificateError("The head has one key a claimed centre", got, "Rebuild the network")
     reads = [_read_token(i, n, head, grid, tokens, machine) for i in range(n)]
     known = target.lipschitz()
     if known is None:

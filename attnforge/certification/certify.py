@@ -21,8 +21,9 @@ from attnforge.certification.stack import bound_stack
 from attnforge.certification.three_keys import bound_gate
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
-from attnforge.network import Attention, Linear, Network, digest, rounded
+from attnforge.network import Attention, Head, Linear, Network, digest, output_shape, rounded
 from attnforge.targets import Box, Target
+from attnforge.targets.joint import JointFunction
 
 Array = npt.NDArray[np.float64]
 Proof = tuple[Status, dict[str, float], list[str]]
@@ -77,6 +78,8 @@ ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in 
 
 LIMITED = "the proof ended at {limit}: the bound may be larger than it need be"
 
+OWN = "Certify it against its own target"
+
 Report = Callable[[float], None]
 
 
@@ -96,6 +99,7 @@ def certify(
     At the limits of ``effort``, or when time is up, the bound is the one proved so far, and the assumptions name the
     limit; where there is none so far the certificate is ``sampled``.
     """
+    _check_shapes(network, target)
     run = rounded(network, dtype)
     _check_sums(run, machine(dtype))
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
@@ -118,6 +122,28 @@ def _check_sums(run: Network, model: Machine) -> None:
             requirement = f"Sums over the keys of a head must stay below {largest:.2g}"
             got = f"{head.memory_size:,} keys with values up to {reach / head.memory_size:.2g}"
             raise RefusalError(requirement, got, "Scale the target, or use a wider dtype")
+
+
+def _check_shapes(network: Network, target: Target) -> None:
+    """Raise unless the network takes the target's inputs and writes its outputs, row for row.
+
+    Functions are given one token; token-wise targets as many as their domain has, or any number; two inputs are left to
+    the proof of cross-attention.
+    """
+    (rows, width), outputs = output_shape(network), target.outputs or 1
+    if width != outputs:
+        raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features", OWN)
+    if isinstance(target, JointFunction):
+        if network.context is None or network.construction != "cross_attention":
+            got = f"{network.construction!r}, second input {network.context}"
+            raise CertificateError("Functions of two inputs are certified as cross_attention", got, OWN)
+        return
+    shape = target.domain.shape
+    tokens = (1,) if target.layout == "function" else shape[:-1]
+    takes = network.context is None and (network.features,) == shape[-1:]
+    if not takes or rows != network.tokens or (tokens and network.tokens not in (None, *tokens)):
+        got = f"{(network.tokens, network.features)} to {(rows, width)}, second input {network.context}"
+        raise CertificateError(f"The network must take the target's inputs of shape {shape}, row for row", got, OWN)
 
 
 def _fitted(run: Network, target: Target, box: Box, dtype: str, progress: Report | None, effort: Effort) -> Proof:
@@ -200,14 +226,25 @@ def _problem(network: Network, target: Target, domain: Box, model: Machine) -> P
     form = target.truncated_form()
     tokens = network.tokens or 1
     _check_read_out(after, tokens)
+    for head in attention.heads:
+        _check_asking(head, network.tokens)
     box = domain.fixed((tokens, network.features))
     outputs = getattr(target, "outputs", None)
     output = getattr(target, "output", 0) if outputs is not None else 0
     width = attention.heads[0].output.shape[1]
     if width != (outputs or 1) or form.weights.shape[1] != network.features or len(form.offsets.mid) not in (1, tokens):
         got = f"{network.features} features, {tokens} tokens, {width} outputs"
-        raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
+        raise CertificateError("Network and target must have the same shape", got, OWN)
     return Problem(encode, attention.heads, form, box.lower, box.upper, output, model)
+
+
+def _check_asking(head: Head, tokens: int | None) -> None:
+    """Raise unless every token that is read asks; one of any number of tokens reads none but itself."""
+    asked, told = head.query_rows.indices, head.key_rows
+    if asked is not None and (tokens is None or not np.array_equal(asked, np.arange(tokens))):
+        raise CertificateError("Every token asks the head, in order", f"tokens {asked.tolist()}"[:80], OWN)
+    if tokens is None and told is not None and told.kind != "own":
+        raise CertificateError("One of any number of tokens reads none but itself", f"{told.kind} tokens", OWN)
 
 
 def _check_read_out(after: tuple[object, ...], tokens: int) -> None:

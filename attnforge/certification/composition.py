@@ -130,6 +130,8 @@ def _activation(stage: Activation, layer: Layer, state: State, machine: Machine)
     expected = n + (1 if stage.slope else 0)
     if len(layer.heads) != expected:
         raise CertificateError(f"The activation has {expected} heads, one a neuron", f"{len(layer.heads)}")
+    for head in layer.heads:
+        _check_alone(head)
     error = state.error * max(1.0, abs(stage.slope))
     for j, head in enumerate(layer.heads[:n]):
         error[:, j] += _neuron(j, head, stage, state, machine)
@@ -138,6 +140,12 @@ def _activation(stage: Activation, layer: Layer, state: State, machine: Machine)
     low, high = interval_stage(stage, state.low, state.high)
     error[2] += gamma(3, machine.roundoff) * (np.maximum(np.abs(low), np.abs(high)) + error.sum(axis=0))
     return State(low, high, error * SLACK)
+
+
+def _check_alone(head: Head) -> None:
+    """Raise unless every token asks and, beside memory, attends to itself only: any number is as good as one."""
+    if head.query_rows.indices is not None or (head.key_rows is not None and head.key_rows.kind != "own"):
+        raise CertificateError("Every token asks the heads of an activation, about itself", "another row set")
 
 
 def _neuron(j: int, head: Head, stage: Activation, state: State, machine: Machine) -> Array:
@@ -207,5 +215,7 @@ def _copied(head: Head, stage: Activation, state: State, machine: Machine) -> Ar
     if not alone or head.value is None or not np.array_equal(head.output, np.eye(n)):
         raise CertificateError("A leaky slope is a head whose only key is its token", "another head")
     wanted = np.vstack([stage.slope * np.eye(n), np.zeros((head.value.shape[0] - n, n))])
-    departure = np.abs(head.value - wanted).sum(axis=0) * state.size.max()
-    return np.asarray(departure + gamma(4, machine.roundoff) * abs(stage.slope) * state.size)
+    size = np.maximum(*map(np.abs, state.run()))  # of all that is read, the constant included
+    departure = size @ np.abs(head.value - wanted)
+    rates = np.array([gamma(int(k) + 4, machine.roundoff) for k in count_roundings(head.value)])
+    return np.asarray((departure + rates * (size @ np.abs(head.value))) * SLACK)

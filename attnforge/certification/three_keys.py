@@ -86,7 +86,7 @@ def _ends(problem: Problem, head: Head) -> list[tuple[int, float, Balls]]:
 def _read(problem: Problem, head: Head, beta: float, tokens: Tokens) -> Gate:
     """Every query token against the claim, on the tokens' boxes."""
     machine = problem.machine
-    asking = tokens if head.query_rows.indices is None else tokens.rows(head.query_rows.indices)
+    asking = problem.asking(tokens) if head.query_rows.indices is not None else tokens
     query = project(asking, head.query, machine)
     keys, own, own_values, others = _keys(problem, head, tokens, query)
     weights, offsets = problem.forms(asking)

@@ -4,7 +4,7 @@ Rows are tokens. A network maps an (n, m) array to an (n', m') array; everything
 """
 
 from attnforge.network.apply import apply, attention_weights
-from attnforge.network.architecture import check_architecture
+from attnforge.network.architecture import check_architecture, output_shape, rows_named
 from attnforge.network.describe import describe
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
 from attnforge.network.layers import Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
@@ -28,6 +28,8 @@ __all__ = [
     "describe",
     "digest",
     "flatten",
+    "output_shape",
     "rounded",
+    "rows_named",
     "unflatten",
 ]

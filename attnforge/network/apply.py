@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import DomainError
+from attnforge.network.architecture import rows_named
 from attnforge.network.layers import Attention, Head, Layer, Linear, Softmax, Term
 
 if TYPE_CHECKING:
@@ -144,7 +145,15 @@ def _checked(network: Network, tokens: npt.ArrayLike) -> Array:
     wanted = (network.tokens or "n", network.features)
     if tokens.ndim < 2 or tokens.shape[-1] != network.features or network.tokens not in (None, tokens.shape[-2]):
         raise DomainError(f"The network takes arrays of shape (..., {wanted[0]}, {wanted[1]})", f"shape {tokens.shape}")
+    if network.tokens is None:
+        check_rows("tokens", tokens.shape[-2], rows_named(network, "state"))
     return tokens
+
+
+def check_rows(what: str, given: int, named: int) -> None:
+    """Raise unless there are as many rows as heads name; softmax over none of them is not defined either."""
+    if given < named:
+        raise DomainError(f"This network reads at least {named} {what}", str(given), "Pass more rows")
 
 
 def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array | None:
@@ -158,6 +167,8 @@ def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array |
     if not fits:
         wanted = f"The network's second input has shape (..., {rows or 'n'}, {features})"
         raise DomainError(wanted, f"shape {second.shape}", "Reshape it")
+    if rows is None:
+        check_rows("rows of its second input", second.shape[-2], rows_named(network, "context"))
     return second
 
 

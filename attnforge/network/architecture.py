@@ -24,6 +24,11 @@ def check_architecture(network: Network) -> int:
     Returned is the number of features the network writes. There is no place in the representation for a feed-forward
     non-linearity; this check, which every network passes when it is made, is what keeps it so.
     """
+    return output_shape(network)[1]
+
+
+def output_shape(network: Network) -> Shape:
+    """The rows a network writes, None for as many as it reads of any number, and their features."""
     _require(isinstance(network.construction, str), "A construction is a name", network.construction)
     _check_count("features", network.features)
     _check_count("tokens", network.tokens, may_be_none=True)
@@ -39,7 +44,17 @@ def check_architecture(network: Network) -> int:
                 shape = shape[0], _check_attention(layer, *shape, context, where)
             case Softmax():
                 pass
-    return shape[1]
+    return shape
+
+
+def rows_named(network: Network, source: str) -> int:
+    """How many rows of the state or the context there must be, so that all that heads name are there.
+
+    It matters where any number of rows is read: linear maps then treat all alike, and rows stay what they were.
+    """
+    heads = (head for layer in network.layers if isinstance(layer, Attention) for head in layer.heads)
+    sets = (rows for head in heads for rows in (head.query_rows, head.key_rows) if rows is not None)
+    return max((int(r.indices.max()) + 1 for r in sets if r.indices is not None and r.source == source), default=1)
 
 
 def _check_count(name: str, count: Any, may_be_none: bool = False) -> None:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from attnforge.errors import DomainError
-from attnforge.network import Attention, Layer, Linear, Network
+from attnforge.network import Attention, Layer, Linear, Network, rows_named
+from attnforge.network.apply import check_rows
 from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
 from attnforge.runtime.dense import HeadGroup, group_heads
 from attnforge.runtime.weights import keep
@@ -31,6 +32,7 @@ class AttentionNetwork(nn.Module):
         self.context_layers = nn.ModuleList(LinearLayer(layer, dtype, trainable) for layer in network.context_layers)
         self.features, self.tokens, self.dtype = network.features, network.tokens, dtype
         self.context = network.context
+        self.least, self.least_told = rows_named(network, "state"), rows_named(network, "context")
 
     def forward(self, tokens: Tensor, context: Tensor | None = None) -> Tensor:
         """The network's output."""
@@ -77,6 +79,8 @@ class AttentionNetwork(nn.Module):
         if not fits:
             wanted = f"The network's second input has shape (..., {rows or 'n'}, {features})"
             raise DomainError(wanted, f"shape {tuple(context.shape)}", "Reshape it")
+        if rows is None:
+            check_rows("rows of its second input", context.shape[-2], self.least_told)
         shape = context.shape[-2:]
         if context.shape[:-2].numel() != 1:
             context = context.expand(*tokens.shape[:-2], *shape)
@@ -160,3 +164,5 @@ def _check_shape(module: AttentionNetwork, tokens: Tensor) -> None:
     if not fits:
         wanted = f"(..., {module.tokens or 'n'}, {module.features})"
         raise DomainError(f"The network takes tensors of shape {wanted}", f"shape {tuple(tokens.shape)}")
+    if module.tokens is None:
+        check_rows("tokens", tokens.shape[-2], module.least)

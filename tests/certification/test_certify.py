@@ -62,12 +62,12 @@ def test_targets_of_another_shape_are_refused():
     net = NETS["gate"]
     for w in ([[1.0, 0.0]] * 2, [1.0, 2.0, 3.0]):
         other = TruncatedLinear(w, 0.0, -1, 2, af.Box(-1, 1))
-        with pytest.raises(af.AttnforgeError, match=r"same shape|points of shape"):
+        with pytest.raises(af.AttnforgeError, match=r"must take the target's inputs|points of shape"):
             certify(net.network, other)
 
 
 def test_targets_that_are_not_truncated_linear_are_refused():
-    target = Formula("x*x", af.Box([-1.0], [1.0]))
+    target = Formula("x*y", af.Box([-1.0, -1.0], [1.0, 1.0]), ("x", "y"))
     with pytest.raises(af.TargetError, match="truncated linear"):
         certify(NETS["gate"].network, target)
 

@@ -19,7 +19,7 @@ from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
-from attnforge.network import Network, check_architecture, rounded
+from attnforge.network import Network, output_shape, rounded
 from attnforge.targets import Formula, ReluNetwork, Table, Target, TruncatedLinear
 
 Report = Callable[[float], None]
@@ -65,9 +65,7 @@ def check(
         return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
     try:
         model = rounded(network, dtype)
-        width, outputs = check_architecture(model), target.outputs or 1
-        if width != outputs:
-            raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features")
+        _check_shapes(model, target)
         if isinstance(target, Table):
             return _check_table(model, target, certificate, dtype, effort, progress)
         if bound is None:
@@ -77,6 +75,18 @@ def check(
         return Verdict("undecided", str(error).strip())
     except AttnforgeError as error:
         return Verdict("rejected", f"no bound can be proved: {str(error).strip()}", "network")
+
+
+def _check_shapes(network: Network, target: Target) -> None:
+    """Raise unless rows and features that go in and come out are the target's: a function's inputs are one row."""
+    (rows, width), outputs = output_shape(network), target.outputs or 1
+    if width != outputs:
+        raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features")
+    *fixed, features = (1, *target.domain.shape) if target.layout == "function" else target.domain.shape
+    right = network.features == features and (not fixed or network.tokens in (None, *fixed))
+    if not right or network.context is not None or rows != network.tokens:
+        got = f"{network.tokens} rows of {network.features} features, and {rows} rows out"
+        raise CertificateError(f"The network must read and write {fixed or 'any'} rows, of {features} features", got)
 
 
 def _check_table(

@@ -97,7 +97,7 @@ def _over_memory(place: Place, query: Row, keys: Array, values: Array, negligibl
     )
     models = _level(place, relative, near, [_spread(place, rows, at, over, i) for i in range(len(near))])
     numbers = [[arb(v) - arb(c) for v, c in zip(values[k].tolist(), centre, strict=True)] + [arb(1)] for k in near]
-    affine = all(place.cell.terms.degree[k] <= 1 for k in rows)
+    affine = all(q.form is not None for q in query)
     sides, powers = [], None
     for side in SIDES:
         scores = [getattr(model, side) for model in models]

@@ -122,16 +122,22 @@ def _read(head: Head, i: int, rows: list[Row], context: list[Row]) -> list[Row]:
 
 
 def _softmax(place: Place, layers: list[Layer], rows: list[Row], negligible: float) -> list[Row]:
-    """A softmax over features together with the map that reads its weights, which is taken from the layers."""
+    """A softmax over features; together with the map of features that reads its weights, if there is one.
+
+    That map is then taken from the layers: a mixture of values is known better than the weights one by one.
+    """
     following = layers[0] if layers else None
-    if not isinstance(following, Linear) or len(following.terms) != 1:
-        raise CertificateError("A softmax over features is read by a linear map", "another layer", "Rebuild it")
-    read = following.terms[0]
-    if read.mix is not None or read.map is None:
-        raise CertificateError("A softmax over features is read by a map of features", "another map", "Rebuild it")
-    maps = np.broadcast_to(read.map, (len(rows), *read.map.shape[-2:]))
+    alone = isinstance(following, Linear) and len(following.terms) == 1 and following.terms[0].mix is None
+    if not isinstance(following, Linear) or not alone or following.terms[0].map is None:
+        return [_later(_weights, place, row, negligible) for row in rows]
+    read = following.terms[0].map
+    maps = np.broadcast_to(read, (len(rows), *read.shape[-2:]))
     layers[0] = Linear((Term(),), following.constant)
     return [_later(_selected, place, row, each, negligible) for row, each in zip(rows, maps, strict=True)]
+
+
+def _weights(place: Place, row: Row, negligible: float) -> list[Value]:
+    return select(place, row(), np.eye(len(row())), negligible)
 
 
 def _selected(place: Place, row: Row, values: Array, negligible: float) -> list[Value]:

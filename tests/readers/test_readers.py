@@ -1,0 +1,143 @@
+"""All readers of a network agree: a slice of ``benchmarks/readers.py``, and that each comparison can fail."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnforge.network import Attention, Linear, Network, Softmax, apply
+from tests.network.examples import NETWORKS, inputs
+from tests.readers import comparison
+from tests.readers.comparison import Tally, compare_prover, compare_readers
+from tests.readers.exact import exact_output
+from tests.readers.networks import random_case
+
+SEEDS, PROVED = range(120), range(150)
+
+
+def added(tallies) -> Tally:
+    total = Tally()
+    for tally in tallies:
+        total = total.plus(tally)
+    return total
+
+
+def test_runs_lie_in_the_checkers_enclosures():
+    found = added(map(compare_readers, SEEDS))
+    assert found.violations == []
+    for dtype in comparison.DTYPES:
+        narrow, runs = found.counts[f"{dtype}: narrow enclosures"], found.counts[f"{dtype}: torch"]
+        assert narrow > len(SEEDS) / 2, "most enclosures say something"
+        assert runs > 0.9 * len(SEEDS), "few networks are refused"
+
+
+def test_no_run_is_further_off_than_is_proved():
+    found = added(map(compare_prover, PROVED))
+    assert found.violations == []
+    assert found.counts["prover: proved"] > len(PROVED) / 5
+
+
+def test_the_generator_reaches_the_whole_representation():
+    seen: Counter[str] = Counter()
+    for seed in range(400):
+        case = random_case(seed)
+        seen |= Counter(_features(case.network))
+    wanted = {
+        "free tokens", "fixed tokens", "context", "free context", "context layers", "softmax", "residual",
+        "map per token", "mix", "lengthened", "several terms", "constant", "constant per token", "own", "all", "some",
+        "memory only",
+        "memory and rows", "context rows", "some of the context", "some queries", "several heads", "repeated layers",
+    }  # fmt: skip
+    assert wanted == set(seen)
+
+
+def _features(network: Network) -> dict[str, int]:
+    found = {"free tokens" if network.tokens is None else "fixed tokens"}
+    if network.context is not None:
+        found |= {"context"} | ({"free context"} if network.context[0] is None else set())
+        found |= {"context layers"} if network.context_layers else set()
+    if len({id(layer) for layer in network.layers}) < len(network.layers):
+        found.add("repeated layers")
+    for layer in network.layers:
+        if isinstance(layer, Softmax):
+            found.add("softmax")
+        elif isinstance(layer, Linear):
+            found |= {"several terms"} if len(layer.terms) > 1 else set()
+            if layer.constant is not None:
+                found.add("constant" if len(layer.constant) == 1 else "constant per token")
+            for term in layer.terms:
+                found |= {"map per token"} if term.map is not None and term.map.ndim == 3 else set()
+                if term.mix is not None:
+                    found |= {"mix"} | ({"lengthened"} if len(term.mix) > term.mix.shape[1] else set())
+        else:
+            found |= _attention_features(layer)
+    return dict.fromkeys(found, 1)
+
+
+def _attention_features(layer: Attention) -> set[str]:
+    found = {"residual"} if layer.residual else set()
+    found |= {"several heads"} if len(layer.heads) > 1 else set()
+    for head in layer.heads:
+        found |= {"some queries"} if head.query_rows.kind == "some" else set()
+        rows = head.key_rows
+        if rows is None:
+            found.add("memory only")
+        else:
+            found |= {"memory and rows"} if head.memory_size else set()
+            names = {("all", "context"): "context rows", ("some", "context"): "some of the context"}
+            found.add(names.get((rows.kind, rows.source), rows.kind))
+    return found
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_numpy_is_the_exact_meaning_to_rounding(name):
+    network = NETWORKS[name]
+    given = inputs(network)
+    balls = exact_output(network, *(comparison._balls(part) for part in given), *([None] * (2 - len(given))))
+    wanted = np.array([[float(ball.mid()) for ball in row] for row in balls])
+    np.testing.assert_allclose(apply(network, *given), wanted, rtol=1e-12, atol=1e-13)
+
+
+BROKEN = {
+    "numpy": ("apply", lambda run: lambda *given: run(*given) * (1 + 1e-6) + 1e-9),
+    "torch": ("_torch", lambda run: lambda *given: run(*given) * (1 + 1e-6) + 1e-9),
+    "the exact value": (
+        "exact_output",
+        lambda run: lambda *given: [[b * 1.01 + 1e-3 for b in row] for row in run(*given)],
+    ),
+}
+
+
+@pytest.mark.parametrize("reader", BROKEN)
+def test_a_reader_that_errs_a_little_is_seen(monkeypatch, reader):
+    """Relative errors of 1e-6: float64's enclosures on points and small boxes are far narrower."""
+    name, broken = BROKEN[reader]
+    monkeypatch.setattr(comparison, name, broken(getattr(comparison, name)))
+    assert any(reader in text for seed in range(12) for text in compare_readers(seed).violations)
+
+
+def test_a_checker_that_forgets_rounding_is_seen(monkeypatch):
+    encloses = comparison.enclose
+
+    def forgetful(case, dtype, order):
+        values = encloses(case, dtype, order)
+        for value in values:
+            value.off, value.run = 0.0, value.model.over[0]
+        return values
+
+    monkeypatch.setattr(comparison, "enclose", forgetful)
+    assert any("bfloat16: torch" in text for seed in range(12) for text in compare_readers(seed).violations)
+
+
+def test_a_prover_that_halves_its_bounds_is_seen(monkeypatch):
+    certify = comparison.certify
+
+    def halved(*given, **options):
+        found = certify(*given, **options)
+        return found if found.bound is None else replace(found, bound=found.bound / 2)
+
+    monkeypatch.setattr(comparison, "certify", halved)
+    assert any(compare_prover(seed).violations for seed in range(60))
