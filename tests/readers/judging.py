@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from attnforge.certification.certify import certify
-from attnforge.certification.checker.check import Effort
 from attnforge.certification.checker.check import check as check_certificate
 from attnforge.compiler import Compiled
+from attnforge.effort import Effort
 from attnforge.errors import AttnforgeError
 from attnforge.network import Network, digest
 from tests.readers.built import built, error_of
@@ -63,7 +63,7 @@ def _checker(net: Compiled, network: Network, error: float, tally: Tally, where:
         return
     forged = replace(net.certificate, digest=digest(network))
     try:
-        found = check_certificate(network, net.target, forged, net.dtype, Effort(CELLS))
+        found = check_certificate(network, net.target, forged, net.dtype, Effort(cells=CELLS))
     except Exception as failure:
         tally.violations.append(f"{where}: checker raised {failure!r}")
         return
