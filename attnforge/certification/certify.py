@@ -15,6 +15,7 @@ from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.cross import bound_cross
 from attnforge.certification.cross import is_looked_at as is_joint_formula
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
+from attnforge.certification.in_context.certify import certify_box
 from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.stack import bound_stack
@@ -22,7 +23,7 @@ from attnforge.certification.three_keys import bound_gate
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, digest, output_shape, rounded
-from attnforge.targets import Box, Target
+from attnforge.targets import Box, Iteration, Target
 from attnforge.targets.joint import JointFunction
 
 Array = npt.NDArray[np.float64]
@@ -99,6 +100,8 @@ def certify(
     At the limits of ``effort``, or when time is up, the bound is the one proved so far, and the assumptions name the
     limit; where there is none so far the certificate is ``sampled``.
     """
+    if isinstance(target, Iteration):
+        return certify_box(network, target if domain is None else target.on(domain), dtype)
     _check_shapes(network, target)
     run = rounded(network, dtype)
     _check_sums(run, machine(dtype))

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from attnforge.anchors.scattered import judge, spread
 from attnforge.balls import machine
 from attnforge.certification import Certificate
-from attnforge.certification.certificate import Estimate
 from attnforge.certification.certify import FITTED
 from attnforge.certification.certify import certify as prove
 from attnforge.certification.enclosure.cost import Cost, cost
 from attnforge.compiler.budget import UNLIMITED, Budget, budget
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.measuring import largest_error
+from attnforge.compiler.estimating import with_estimate
 from attnforge.compiler.targets import as_target, compared_with
 from attnforge.effort import Effort, as_effort
-from attnforge.errors import AttnforgeError, CertificateError, TargetError
-from attnforge.measurement import Measurement
-from attnforge.network import Head, Network
+from attnforge.errors import CertificateError
+from attnforge.network import Network
 from attnforge.progress import Progress
-from attnforge.targets import Target
-from attnforge.targets.table import Table
-
-JUDGED = 4_000  # listed points on which a fit to four fifths of them is judged
-UNEVEN = (
-    10.0  # neighbouring gaps between data of one input that differ by a larger factor are those of scattered points
-)
-SHOWN = 6  # coordinates of a point in an error message
+from attnforge.targets import Iteration, Target
 
 
 def certify(
@@ -59,6 +45,8 @@ def certify(
     """
     against, construction, dtype = _asked(network, target, domain)
     judged = network.network if isinstance(network, Compiled) else network
+    if isinstance(against, Iteration):
+        return prove(judged, against, dtype=dtype)
     with budget(effort, timeout, workers, require, progress) as given:
         found = certified(judged, against, construction, dtype, given).certificate
     given.accepted(found, construction)
@@ -93,53 +81,5 @@ def certified(
     proved = prove(network, target, dtype=dtype, progress=told, effort=effort)
     compiled = Compiled(network, target, proved, construction, dtype)
     budget.watch.say(f"measuring {construction}")
-    found = largest_error(compiled, target, effort.beside(compiled.anchors), seconds=effort.seconds, brief=True)
-    if compiled.certificate.bound is not None and not found.sup <= compiled.certificate.bound:
-        raise _refuted(compiled.certificate, target, found)
-    at = tuple(float(value) for value in found.at.ravel())
-    compiled.certificate = replace(compiled.certificate, estimate=Estimate(found.sup, at))
-    if isinstance(target, Table):
-        compiled.certificate = replace(compiled.certificate, assumptions=_about_table(compiled, target))
+    compiled.certificate = with_estimate(compiled, effort)
     return compiled
-
-
-def _refuted(certificate: Certificate, target: Target, found: Measurement) -> AttnforgeError:
-    """What an error above the bound means: the constant it rests on is false; or, of a proved bound, we are wrong."""
-    known, got = target.lipschitz(), f"error {found.sup} above bound {certificate.bound}"
-    if certificate.status == "conditional" and known is not None:
-        at = ", ".join(f"{value:.6g}" for value in found.at.ravel()[:SHOWN]) + (", .." if found.at.size > SHOWN else "")
-        requirement = (
-            f"The target must be Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
-        )
-        return TargetError(
-            requirement, f"{got} at ({at}): it is not", "State a larger constant, or none: lipschitz=None"
-        )
-    defect = "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)"
-    return CertificateError(defect, got)
-
-
-def _about_table(compiled: Compiled, table: Table) -> tuple[str, ...]:
-    """What a certificate about a table says of its reach: the listed points, and how well it does without some."""
-    reach = f"a statement about the {len(table.points):,} listed points only: a table says nothing between them"
-    if compiled.network.construction != "table" or not _is_scattered(compiled.network.heads[0], table):
-        return (reach,)
-    rows = spread(len(table.points), JUDGED)
-    weights = compiled.attention(table.points[rows])[0][0].reshape(len(rows), -1)
-    found = judge(weights, table.table_values[rows].reshape(len(rows), -1))
-    if not found:
-        return (reach,)
-    missed = min(found, key=lambda entry: entry.held_rms).held_out
-    return (reach, f"values fitted anew to four fifths of them miss the others by up to {missed:.2g}")
-
-
-def _is_scattered(head: Head, table: Table) -> bool:
-    """Whether points and anchors are no product of evenly spaced axes, so that a fit to some of them means something.
-
-    Leaving points out of a grid tells nothing of how it does between them: the holes are larger than the gaps.
-    """
-    if table.grid is None or head.claims is None:
-        return True
-    if len(table.grid.axes) > 1:
-        return math.prod(len(np.unique(column)) for column in head.claims.positions.T) != len(head.claims.positions)
-    gaps = np.log(np.diff(table.grid.axes[0]))
-    return bool(np.abs(np.diff(gaps)).max(initial=0.0) > math.log(UNEVEN))

@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
+from attnforge.certification.certify import certify as prove
+from attnforge.compiler.estimating import with_estimate
 from attnforge.compiler.inside import inside
 from attnforge.compiler.partition import partition
 from attnforge.compiler.report import report
 from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import CertificateError, DomainError, FileFormatError
 from attnforge.model_file import StoredModel, write
-from attnforge.network import Attention, Network, count_parameters
+from attnforge.network import Attention, Network, count_keys, count_parameters
 from attnforge.targets import Box, JointFunction, Target
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class Compiled:
     @property
     def anchors(self) -> int:
         """Keys in all heads, ghosts and sentinels counted."""
-        return sum(len(head.claims.positions) if head.claims else head.memory_size for head in self.network.heads)
+        return count_keys(self.network)
 
     @property
     def heads(self) -> int:
@@ -144,6 +146,16 @@ class Compiled:
     def partition(self, x: Any) -> npt.NDArray[np.int64]:
         """The index of the cell of every point, for networks that divide their domain into cells (max_affine)."""
         return partition(self, x)
+
+    def with_network(self, network: Network) -> Compiled:
+        """The same target with other weights, certified anew."""
+        if self.certificate.norm != "sup":
+            got = f"a certificate in {self.certificate.norm}"
+            raise CertificateError("Other weights are certified in the sup norm", got, "Build the network anew")
+        proved = prove(network, self.target, dtype=self.dtype)
+        other = Compiled(network, self.target, proved, self.construction, self.dtype, "other weights, certified anew")
+        other.certificate = with_estimate(other)
+        return other
 
     def report(self) -> str:
         """Target, domain, construction, size, sharpness and certificate, as text."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnforge.certification.enclosure.boxes import bounds_on_boxes
 from attnforge.compiler.budget import budget
-from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.targets import compared_with
 from attnforge.effort import Effort
 from attnforge.errors import DomainError, TargetError
@@ -20,6 +19,9 @@ from attnforge.measurement.search import root_mean_square
 from attnforge.progress import Progress
 from attnforge.targets import Target
 from attnforge.targets.table import Table
+
+if TYPE_CHECKING:
+    from attnforge.compiler.compiled import Compiled
 
 LOOKED = 25  # times the points of an effort: the estimate beside a proof is a quick one, this is not
 CHUNK = 20_000  # listed points evaluated at a time
@@ -54,13 +56,21 @@ def measure(
         timeout: seconds; fewer points are looked at where they would take longer.
         progress: True shows how far it is; a callable is told (fraction, text).
     """
-    against = compared_with(compiled.target, target)
+    against = _points_of(compared_with(compiled.target, target))
     with budget(effort, timeout, progress=progress) as given:
         asked, told = given.effort, given.watch.step("measuring")
         if points is None:
             points = LOOKED * asked.points
         limit = math.inf if seconds is None else seconds
         return largest_error(compiled, against, asked, points, seed=seed, seconds=limit, brief=brief, progress=told)
+
+
+def _points_of(target: Target) -> Target:
+    """The target, unless it takes examples: these are no points of a box."""
+    if target.layout == "prompt":
+        remedy = "Compare net(X, y) with net.target.weights(X, y); net.certify(X, y) bounds the difference"
+        raise TargetError("Errors are looked for among points of a box", target.describe(), remedy)
+    return target
 
 
 def largest_error(
@@ -115,7 +125,7 @@ def attack(
     >>> found.error <= net.certificate.bound, found.evaluations <= 2000
     (True, True)
     """
-    against = compared_with(compiled.target, target)
+    against = _points_of(compared_with(compiled.target, target))
     if isinstance(against, Table):
         remedy = "Use measure, which compares at all of them"
         raise TargetError("An attack needs a domain to move in", "a table, known at its listed points only", remedy)

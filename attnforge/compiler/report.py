@@ -35,7 +35,8 @@ def facts(compiled: Compiled) -> dict[str, str]:
         lines["certificate"] = "none: see `because`; net.certify(X, y) certifies one prompt"
         return lines
     if certificate.bound is not None:
-        lines["certificate"] = f"{certificate.status}: {certificate.statement()}"
+        reach = "net(X, y) - exact weights" if compiled.target.layout == "prompt" else "net(x) - f(x)"
+        lines["certificate"] = f"{certificate.status}: |{reach}| <= {certificate.bound:.4g} on the whole domain"
         lines["parts"] = ", ".join(f"{name} {value:.3g}" for name, value in certificate.parts.items())
     if certificate.estimate is not None:
         what = "largest error found" if certificate.norm == "sup" else f"{certificate.norm} error, by quadrature, about"

@@ -5,7 +5,7 @@ Rows are tokens. A network maps an (n, m) array to an (n', m') array; everything
 
 from attnforge.network.apply import apply, attention_weights
 from attnforge.network.architecture import check_architecture, output_shape, rows_named
-from attnforge.network.describe import describe
+from attnforge.network.describe import count_keys, describe
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
 from attnforge.network.layers import Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
 from attnforge.network.network import Network, rounded, unflatten
@@ -24,6 +24,7 @@ __all__ = [
     "attention_weights",
     "check_architecture",
     "content_digest",
+    "count_keys",
     "count_parameters",
     "describe",
     "digest",

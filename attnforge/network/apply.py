@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from attnforge.network.network import Network
 
 Array = npt.NDArray[np.float64]
+
+Count = TypeVar("Count", int, int | None)
 
 CHUNK = 2**24  # attention weights held at once: 128 MB
 
@@ -176,11 +178,11 @@ def _pairs(network: Network, tokens: int, told: int) -> int:
     """Query-key pairs of the largest head, or numbers of the lengthened second input, for one batch entry."""
     largest = tokens
     for second in network.context_layers:
-        told = _rows_after(second, told)
+        told = rows_after(second, told)
         largest = max(largest, told * _width_after(second))
     for layer in network.layers:
         if isinstance(layer, Linear):
-            tokens = _rows_after(layer, tokens)
+            tokens = rows_after(layer, tokens)
         if isinstance(layer, Attention):
             keys = max(head.memory_size + _rows_read(head, tokens, told) for head in layer.heads)
             largest = max(largest, tokens * keys)
@@ -199,7 +201,8 @@ def _width_after(layer: Linear) -> int:
     return int(arrays[0].shape[-1]) if arrays else 1
 
 
-def _rows_after(layer: Linear, tokens: int) -> int:
+def rows_after(layer: Linear, tokens: Count) -> Count | int:
+    """The number of tokens after a linear map; None where any number may come and go."""
     for term in layer.terms:
         if term.mix is not None:
             return len(term.mix)

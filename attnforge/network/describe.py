@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from attnforge.network.apply import rows_after
 from attnforge.network.flatten import count_parameters
 from attnforge.network.layers import Attention, Head, Layer, Linear, Softmax
 
@@ -19,7 +20,44 @@ def describe(network: Network) -> str:
     first = _shape(network.tokens, network.features)
     lines = [f"Network on {first} tokens{second}: {total:,} parameters, {nonzero:,} non-zero"]
     lines += [f"  second input {i}. {_layer(layer)}" for i, layer in enumerate(network.context_layers, start=1)]
-    return "\n".join(lines + [f"  {i}. {_layer(layer)}" for i, layer in enumerate(network.layers, start=1)])
+    period = _period(network.layers)
+    if period < len(network.layers):
+        lines.append(f"  {len(network.layers) // period} times the same {period} layer{'s' * (period > 1)}:")
+    return "\n".join(lines + [f"  {i}. {_layer(layer)}" for i, layer in enumerate(network.layers[:period], start=1)])
+
+
+def _period(layers: tuple[Layer, ...]) -> int:
+    """The length of the shortest block of which all layers are repetitions, one object standing for the same layer."""
+    count = len(layers)
+    fitting = (p for p in range(1, count + 1) if count % p == 0)
+    return next(p for p in fitting if all(layers[i] is layers[i % p] for i in range(count)))
+
+
+def count_keys(network: Network) -> int:
+    """Keys of all heads: constant ones, own tokens, and other tokens where their number is known.
+
+    Tokens of a prompt of any length are not counted.
+    """
+    told = None if network.context is None else network.context[0]
+    for second in network.context_layers:
+        told = rows_after(second, told)
+    rows, total = network.tokens, 0
+    for layer in network.layers:
+        if isinstance(layer, Linear):
+            rows = rows_after(layer, rows)
+        elif isinstance(layer, Attention):
+            total += sum(head.memory_size + _attended(head, rows, told) for head in layer.heads)
+    return total
+
+
+def _attended(head: Head, rows: int | None, told: int | None) -> int:
+    if head.key_rows is None:
+        return 0
+    if head.key_rows.kind == "own":
+        return 1
+    if head.key_rows.indices is not None:
+        return len(head.key_rows.indices)
+    return (told if head.key_rows.source == "context" else rows) or 0
 
 
 def _shape(rows: int | None, width: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnforge.network import Attention, Network, Rows, count_parameters, describe
+from attnforge.network import Attention, Network, Rows, count_keys, count_parameters, describe
 from tests.network.examples import NETWORKS, alone, head
 
 
@@ -57,3 +57,22 @@ def test_every_example_prints_without_nan_or_none(name):
     assert "None" not in text
     assert "nan" not in text
     assert len(text.splitlines()) == 1 + len(NETWORKS[name].layers)
+
+
+def test_repeated_blocks_are_listed_once():
+    layer = Attention((head(memory=3),), residual=True)
+    text = describe(Network((layer,) * 20, layer.heads[0].query.shape[0]))
+    assert "20 times the same 1 layer:" in text
+    assert len(text.splitlines()) == 3
+
+
+def test_keys_are_counted_from_the_numbers():
+    deep = NETWORKS["deep"]
+    rows = deep.tokens
+    wanted = 0
+    for layer in deep.layers:
+        for each in layer.heads if isinstance(layer, Attention) else ():
+            kind = None if each.key_rows is None else each.key_rows.kind
+            listed = 0 if kind != "some" else len(each.key_rows.indices)
+            wanted += each.memory_size + {None: 0, "own": 1, "all": rows, "some": listed}[kind]
+    assert count_keys(deep) == wanted > 0

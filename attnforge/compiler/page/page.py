@@ -70,6 +70,8 @@ def page(
 
 
 def _sections(compiled: Compiled, file: str, timing: bool, points: int, seed: int) -> list[Markup]:
+    if compiled.target.layout == "prompt":
+        return _sections_of_examples(compiled, file)
     return [
         _section("What it is", _table(_described(compiled))),
         _section("How close it is", *_certificate(compiled), _measured(compiled, points, seed)),
@@ -78,6 +80,24 @@ def _sections(compiled: Compiled, file: str, timing: bool, points: int, seed: in
         _section("What it costs", _table(costs(compiled, timing=timing))),
         _section("How to load it", *_loading(compiled, file)),
         _section("How to check it", *checking(compiled, file)),
+        _section("Its layers", element("pre", str(compiled.network))),
+    ]
+
+
+def _sections_of_examples(compiled: Compiled, file: str) -> list[Markup]:
+    """Of a network that runs an algorithm on its prompt: there is no point of a box to measure or draw."""
+    lines = ["import attnforge as af", "", f"net = af.load({file!r})"]
+    lines += ["net(X, y)  # weights, for examples X (..., n, d) and y (..., n)"]
+    lines += ["net.certify(X, y)  # how far they are from the exact iteration, on these examples"]
+    certificate: Certificate | None = compiled.certificate
+    stated = [element("p", compiled.reason)] if certificate is None else _certificate(compiled)
+    shell = f"attnforge certify {shlex.quote(file)} --check"
+    return [
+        _section("What it is", _table(_described(compiled))),
+        _section("How close it is", *stated),
+        _section(
+            "How to load and check it", *(element("pre", element("code", text)) for text in ("\n".join(lines), shell))
+        ),
         _section("Its layers", element("pre", str(compiled.network))),
     ]
 

@@ -1,0 +1,84 @@
+"""What was seen beside what was proved: a quick search for the largest error, in every certificate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnforge.anchors.scattered import judge, spread
+from attnforge.certification import Certificate
+from attnforge.certification.certificate import Estimate
+from attnforge.compiler.measuring import largest_error
+from attnforge.effort import NORMAL, Effort
+from attnforge.errors import AttnforgeError, CertificateError, TargetError
+from attnforge.measurement import Measurement
+from attnforge.network import Head
+from attnforge.targets import Target
+from attnforge.targets.table import Table
+
+if TYPE_CHECKING:
+    from attnforge.compiler.compiled import Compiled
+
+JUDGED = 4_000  # listed points on which a fit to four fifths of them is judged
+UNEVEN = (
+    10.0  # neighbouring gaps between data of one input that differ by a larger factor are those of scattered points
+)
+SHOWN = 6  # coordinates of a point in an error message
+
+
+def with_estimate(compiled: Compiled, effort: Effort = NORMAL) -> Certificate:
+    """Its certificate, with the largest error that a quick search finds; raises where that exceeds the bound."""
+    certificate, target = compiled.certificate, compiled.target
+    found = largest_error(compiled, target, effort.beside(compiled.anchors), seconds=effort.seconds, brief=True)
+    if certificate.bound is not None and not found.sup <= certificate.bound:
+        raise _refuted(certificate, target, found)
+    at = tuple(float(value) for value in found.at.ravel())
+    certificate = replace(certificate, estimate=Estimate(found.sup, at))
+    if isinstance(target, Table):
+        certificate = replace(certificate, assumptions=_about_table(compiled, target))
+    return certificate
+
+
+def _refuted(certificate: Certificate, target: Target, found: Measurement) -> AttnforgeError:
+    """What an error above the bound means: the constant it rests on is false; or, of a proved bound, we are wrong."""
+    known, got = target.lipschitz(), f"error {found.sup} above bound {certificate.bound}"
+    if certificate.status == "conditional" and known is not None:
+        at = ", ".join(f"{value:.6g}" for value in found.at.ravel()[:SHOWN]) + (", .." if found.at.size > SHOWN else "")
+        requirement = (
+            f"The target must be Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
+        )
+        return TargetError(
+            requirement, f"{got} at ({at}): it is not", "State a larger constant, or none: lipschitz=None"
+        )
+    defect = "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)"
+    return CertificateError(defect, got)
+
+
+def _about_table(compiled: Compiled, table: Table) -> tuple[str, ...]:
+    """What a certificate about a table says of its reach: the listed points, and how well it does without some."""
+    reach = f"a statement about the {len(table.points):,} listed points only: a table says nothing between them"
+    if compiled.network.construction != "table" or not _is_scattered(compiled.network.heads[0], table):
+        return (reach,)
+    rows = spread(len(table.points), JUDGED)
+    weights = compiled.attention(table.points[rows])[0][0].reshape(len(rows), -1)
+    found = judge(weights, table.table_values[rows].reshape(len(rows), -1))
+    if not found:
+        return (reach,)
+    missed = min(found, key=lambda entry: entry.held_rms).held_out
+    return (reach, f"values fitted anew to four fifths of them miss the others by up to {missed:.2g}")
+
+
+def _is_scattered(head: Head, table: Table) -> bool:
+    """Whether points and anchors are no product of evenly spaced axes, so that a fit to some of them means something.
+
+    Leaving points out of a grid tells nothing of how it does between them: the holes are larger than the gaps.
+    """
+    if table.grid is None or head.claims is None:
+        return True
+    if len(table.grid.axes) > 1:
+        return math.prod(len(np.unique(column)) for column in head.claims.positions.T) != len(head.claims.positions)
+    gaps = np.log(np.diff(table.grid.axes[0]))
+    return bool(np.abs(np.diff(gaps)).max(initial=0.0) > math.log(UNEVEN))
