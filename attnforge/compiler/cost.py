@@ -9,7 +9,8 @@ from attnforge.errors import OutOfTimeError, RefusalError
 from attnforge.progress import SILENT, Watch
 from attnforge.theorems.construction import Cost
 
-PAIR = 6e-9  # seconds for one point and one key, on one core
+PAIR, PRODUCT = 6e-9, 5e-10  # seconds for one point and one key, and for one product between tokens, on one core
+BUILT = 1e-5  # seconds a key, to build and to prove
 WORTH_SAYING = 10.0  # seconds
 MAX_BYTES = 2**31  # a network larger than this is asked for by `max_bytes=`, not by accident
 
@@ -28,15 +29,15 @@ def afford(cost: Cost, name: str, max_anchors: int | None = None, max_bytes: int
 
 
 def announce(cost: Cost, name: str, effort: Effort, watch: Watch) -> None:
-    """Say what building and measuring will take, before it starts; refuse what cannot end within its timeout.
+    """Say what building, proving and measuring will take, before it starts; refuse what cannot end within its timeout.
 
     A watch is told in any case; without one, a warning tells of what takes long.
     """
     evaluations = effort.beside(cost.anchors).evaluations
-    seconds = PAIR * (cost.anchors + cost.pairs) * evaluations
+    seconds = BUILT * cost.anchors + evaluations * (PAIR * cost.anchors + PRODUCT * cost.pairs)
     text = f"{name}: {cost.anchors:,} keys, about {cost.bytes / 2**30:.2g} GiB and {seconds:.0f} s"
     if seconds > seconds_left():
-        requirement = f"`{name}` must be built and measured within its timeout"
+        requirement = f"`{name}` must be built, proved and measured within its timeout"
         got = f"{cost.anchors:,} keys, about {seconds:.0f} s on one core"
         raise OutOfTimeError(requirement, got, "Raise timeout, lower effort, or ask for fewer keys")
     watch.say(f"building {text}")
