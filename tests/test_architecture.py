@@ -273,6 +273,12 @@ def test_the_package_is_found(package: list[Module]) -> None:
     assert {"attnforge", "attnforge.errors"} <= {module.name for module in package}
 
 
+def test_the_types_are_shipped() -> None:
+    root = Path(__file__).resolve().parents[1]
+    assert (root / PACKAGE / "py.typed").is_file()
+    assert 'packages = ["attnforge"]' in (root / "pyproject.toml").read_text("utf-8")  # a wheel has all of its files
+
+
 @pytest.mark.parametrize("rule", RULES, ids=by_name)
 def test_the_package_obeys(rule: Rule, package: list[Module]) -> None:
     assert rule(package) == []

@@ -19,6 +19,7 @@ from attnforge.balls import Balls, Machine, gamma
 from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.three_keys import bound_gate
 from attnforge.certification.tokens import count_roundings
+from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Network
 from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm
@@ -134,6 +135,7 @@ def _activation(stage: Activation, layer: Layer, state: State, machine: Machine)
         _check_alone(head)
     error = state.error * max(1.0, abs(stage.slope))
     for j, head in enumerate(layer.heads[:n]):
+        check_time("proving neurons")
         error[:, j] += _neuron(j, head, stage, state, machine)
     if stage.slope:
         error[2] += _copied(layer.heads[n], stage, state, machine)

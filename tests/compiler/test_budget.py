@@ -54,6 +54,16 @@ def test_the_best_so_far_says_why_it_is_no_better(monkeypatch):
     assert "SAMPLED: no error bound is proved" in net.report().splitlines()[1]
 
 
+def test_a_proof_of_many_neurons_is_cut_off_too():
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(4, 300), torch.nn.ReLU(), torch.nn.Linear(300, 1)
+    wide = af.constructions.relu_network(torch.nn.Sequential(*layers).double(), af.Box(-1, 1, shape=(4,)))
+    cut = af.certify(wide, timeout=0.01)
+    assert (cut.status, cut.bound) == ("sampled", None)
+    assert cut.assumptions == ("nothing is proved: the proof ended at the time allowed",)
+    assert cut.estimate.error <= wide.certificate.bound
+
+
 def test_less_effort_proves_less():
     low = af.Effort(boxes=20)
     net = af.compile("exp(-x^2)*cos(3*y)", PLANE, 1e-6, construction="tensor_grid", effort=low)
