@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from attnforge.errors import DomainError
-from attnforge.network import Network, attention_weights, count_parameters, rounded
+from attnforge.network import Attention, Network, Rows, attention_weights, count_parameters, rounded
 from attnforge.runtime import AttentionNetwork
-from tests.network.examples import NETWORKS, inputs
+from tests.network.examples import CONTEXT, NETWORKS, M, head, inputs
 
 READS_WEIGHTS = [name for name, network in NETWORKS.items() if network.heads]
 COARSE = {"float32": 1e-5, "bfloat16": 0.06, "float16": 0.008}
@@ -198,3 +198,17 @@ def test_a_second_input_that_is_not_read_is_refused():
         AttentionNetwork(network, torch.float64)(tokens, tokens)
     with pytest.raises(DomainError, match=r"reads one input\. Got a second one"):
         network(tokens.numpy(), tokens.numpy())
+
+
+def test_rows_that_heads_name_must_be_there():
+    """Any number of tokens is any number that holds those named: NumPy and torch refuse fewer alike."""
+    named = head(memory=2, rows=Rows.some([2], "context"), query_rows=Rows.some([3, 0]))
+    network = Network((Attention((named,)),), M, None, (None, CONTEXT[1]))
+    module = AttentionNetwork(network, torch.float64)
+    for tokens, told, pattern in ((3, 3, "at least 4 tokens"), (4, 2, "at least 3 rows of its second input")):
+        given = np.zeros((tokens, M)), np.zeros((told, CONTEXT[1]))
+        with pytest.raises(DomainError, match=pattern):
+            network(*given)
+        with pytest.raises(DomainError, match=pattern):
+            module(*map(torch.from_numpy, given))
+    assert network(np.zeros((4, M)), np.zeros((3, CONTEXT[1]))).shape == (4, 3)
