@@ -129,8 +129,9 @@ class _Problem:
         self.covariance = covariance
         doubt = gamma(len(x) + 8 * x.shape[1] + 8) * float(np.trace(covariance))
         self.largest = float(np.linalg.eigvalsh(covariance)[-1]) + doubt
-        penalty = np.diag(algorithm.l2 * self.penalised[:, 0])
-        least = np.linalg.eigvalsh(covariance + penalty)[0] - doubt if algorithm.link == "identity" else penalty.min()
+        penalty = algorithm.l2 * self.penalised[:, 0]
+        convex = float(np.linalg.eigvalsh(covariance + np.diag(penalty))[0]) - doubt
+        least = convex if algorithm.link == "identity" else penalty.min()
         self.least = max(float(least), 0.0)
 
     def step(self, v: Array) -> Array:
