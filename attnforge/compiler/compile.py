@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from attnforge.balls import DType, dtype_name
@@ -15,7 +15,7 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.finest import finest, rounded_up
 from attnforge.compiler.polishing import polished
 from attnforge.compiler.targets import as_target
-from attnforge.effort import UNFINISHED, Effort, time_is_up
+from attnforge.effort import UNFINISHED, Effort
 from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
 from attnforge.progress import Progress
 from attnforge.targets import Target
@@ -109,8 +109,9 @@ def _chosen(
             refusals[candidate.name] = str(error)
             if error.smallest_tol is not None:
                 smallest[candidate.name] = error.smallest_tol
-    if time_is_up():
-        raise _late(wanted, tol, refusals)
+    late = [name for name, reason in refusals.items() if UNFINISHED in reason]
+    if late:
+        raise _late(wanted, tol, late)
     given.watch.say(f"looking for the smallest tol in {dtype}")
     for candidate in _unsized(wanted, named, smallest):
         best = finest(candidate, wanted, dtype, **limits)
@@ -145,12 +146,10 @@ def _check_request(tol: float, norm: str) -> None:
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
 
 
-def _late(target: Target, tol: float, refusals: Mapping[str, str]) -> OutOfTimeError:
+def _late(target: Target, tol: float, late: Sequence[str]) -> OutOfTimeError:
     """Nothing within tol when time was up: what was still to be done."""
-    late = [name for name, reason in refusals.items() if UNFINISHED in reason]
-    wanting = f"{', '.join(late)} unfinished" if late else "no construction finished"
-    remedy = "Raise timeout or tol, lower effort, or name a construction"
-    return OutOfTimeError(f"{target.describe()} must be compiled to tol={tol:g} within timeout", wanting, remedy)
+    got, remedy = f"{', '.join(late)} unfinished", "Raise timeout or tol, lower effort, or name a construction"
+    return OutOfTimeError(f"{target.describe()} must be compiled to tol={tol:g} within timeout", got, remedy)
 
 
 def _refused(
