@@ -105,7 +105,7 @@ def certify(
     _check_shapes(network, target)
     run = rounded(network, dtype)
     _check_sums(run, machine(dtype))
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite bound, which is refused
         prove = _fitted if network.construction in FITTED else _by_method
         try:
             status, parts, assumptions = prove(run, target, domain or target.domain, dtype, progress, effort)

@@ -11,8 +11,8 @@ allowed, the next finer arithmetic decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import Balls, precision, upper
+from attnforge.effort import check_time
 from attnforge.targets.expression.evaluate import at_point, evaluate
 from attnforge.targets.expression.functions import function_of
 from attnforge.targets.expression.tree import Constant, Node, Variable, fold
@@ -30,6 +31,7 @@ AnyArray = npt.NDArray[Any]
 Extended = npt.NDArray[np.longdouble]
 
 BITS = (128, 512, 2048, 8192)  # tried in turn: 8192 hold what is left where 1e300 and 1e-300 meet four times
+EVALUATING = "evaluating the formula"  # where time runs out
 FEW = 8  # points that tell whether more bits help
 ENOUGH = 2.0**-60  # of a value, or of the largest one: a radius that no float64 can tell from zero
 WRONG = 8  # what an operation may do to a result, and more, in gaps between numbers (`erf` has float64 accuracy)
@@ -50,7 +52,7 @@ def enclosed_values(tree: Node, names: Sequence[str], points: Array) -> Balls:
     >>> enclosed_values(parse("1e17*((1 + 1e-17*x) - 1)"), ("x",), np.array([[0.25]])).mid
     array([0.25])
     """
-    balls = _balls(tree, names, np.asarray(points, dtype=np.float64), 0.0)
+    balls = _balls(tree, names, np.asarray(points, dtype=np.float64), 0.0, partial(check_time, EVALUATING))
     mid = np.array([float(ball.mid()) for ball in balls])
     rad = [
         0.0 if ball == arb(near) else upper(abs(ball - near)) for ball, near in zip(balls, mid.tolist(), strict=True)
@@ -69,17 +71,23 @@ def careful_values(tree: Node, names: Sequence[str], points: Array) -> Array:
     found = np.array(np.broadcast_to(evaluate(tree, columns), len(points)))
     lost, largest = _lost(tree, columns, found, KEPT)
     if len(lost):
-        found[lost] = accurate_values(tree, names, points[lost], KEPT, largest)
+        found[lost] = accurate_values(tree, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
     return found
 
 
 def accurate_values(
-    tree: Node, names: Sequence[str], points: npt.NDArray[Any], trusted: float = TRUSTED, largest: float = 0.0
+    tree: Node,
+    names: Sequence[str],
+    points: npt.NDArray[Any],
+    trusted: float = TRUSTED,
+    largest: float = 0.0,
+    told: Callable[[], None] = lambda: None,
 ) -> Extended:
     """Values (N,) at points (N, d) in extended precision, right to float64's last digit of the largest of them.
 
     Points that are float64 numbers are meant exactly. NaN where there is no value. ``trusted`` is the part of the
-    largest value, or of one known to be as large as ``largest``, that values may be wrong by.
+    largest value, or of one known to be as large as ``largest``, that values may be wrong by; ``told`` is called while
+    balls are evaluated, and may give up.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> float(accurate_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))[0])
@@ -89,7 +97,7 @@ def accurate_values(
     found = np.broadcast_to(evaluate(tree, columns), len(points)).astype(np.longdouble)
     lost, largest = _lost(tree, columns, found, trusted, largest)
     if len(lost):
-        for i, ball in zip(lost, _balls(tree, names, points[lost].astype(np.float64), largest), strict=True):
+        for i, ball in zip(lost, _balls(tree, names, points[lost].astype(np.float64), largest, told), strict=True):
             found[i] = _extended(ball, found[i], largest)
     return found
 
@@ -128,7 +136,7 @@ def _disturbed(tree: Node, columns: Mapping[str, AnyArray], found: AnyArray) -> 
         yield np.broadcast_to(fold(tree, visit), len(found))
 
 
-def _balls(tree: Node, names: Sequence[str], points: Array, largest: float) -> list[arb]:
+def _balls(tree: Node, names: Sequence[str], points: Array, largest: float, told: Callable[[], None]) -> list[arb]:
     """Balls around the values, with bits added until their radii are negligible beside the largest value.
 
     ``largest`` is a size that some value is known to have. Where the most bits narrow none of a few balls, at points
@@ -139,6 +147,7 @@ def _balls(tree: Node, names: Sequence[str], points: Array, largest: float) -> l
     def look(at: Indices, bits: int) -> None:
         with precision(bits):
             for i in at.tolist():
+                told()
                 found[i] = at_point(tree, dict(zip(names, map(arb, points[i].tolist()), strict=True)))
                 size[i], radius[i] = abs(float(found[i].mid())), float(found[i].rad())
 
