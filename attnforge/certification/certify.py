@@ -23,7 +23,7 @@ from attnforge.certification.three_keys import bound_gate
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, digest, output_shape, rounded
-from attnforge.targets import Box, Iteration, Target
+from attnforge.targets import Box, Formula, Iteration, Target
 from attnforge.targets.joint import JointFunction
 
 Array = npt.NDArray[np.float64]
@@ -136,7 +136,7 @@ def _check_shapes(network: Network, target: Target) -> None:
     (rows, width), outputs = output_shape(network), target.outputs or 1
     if width != outputs:
         raise CertificateError(f"The network must write the target's {outputs} outputs", f"{width} features", OWN)
-    if isinstance(target, JointFunction):
+    if isinstance(target, JointFunction) or (isinstance(target, Formula) and network.construction == "cross_attention"):
         if network.context is None or network.construction != "cross_attention":
             got = f"{network.construction!r}, second input {network.context}"
             raise CertificateError("Functions of two inputs are certified as cross_attention", got, OWN)
