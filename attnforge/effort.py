@@ -30,6 +30,8 @@ UNFINISHED = "unfinished when time was up"
 class Effort:
     """Limits of every search, proof and check. ``"low"``, ``"normal"`` (this) and ``"high"`` have names.
 
+    How many anchors a fit tries follows from the tolerance and from memory, not from here; fits look at the clock.
+
     Attributes:
         points: random points looked at beside a proof, half as many more near anchors; ``measure`` takes 25 times them.
         climbers, rounds, tries: of the climb from the worst points found.
