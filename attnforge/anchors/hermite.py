@@ -115,8 +115,9 @@ def coefficient_size(coefficients: npt.ArrayLike, half_lengths: Sequence[float])
     10.0
     """
     sizes = np.abs(np.asarray(coefficients, dtype=np.float64))
-    for half in reversed(half_lengths):
-        sizes = sizes @ float(half) ** np.arange(sizes.shape[-1])
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is infinite, or NaN
+        for half in reversed(half_lengths):
+            sizes = sizes @ float(half) ** np.arange(sizes.shape[-1])
     return float(sizes)
 
 

@@ -87,7 +87,8 @@ class MaxAffine(Construction[CellsPlan]):
         wanted = [max(1.0, float(np.ceil(length / step))) for length in upper - lower]
         needed = math.prod(wanted)
         if not needed <= LARGEST:
-            fits = constant * (near + far) * float(np.prod(upper - lower) / LARGEST) ** (1 / len(lower))
+            sides = np.maximum(upper - lower, np.finfo(np.float64).tiny)
+            fits = constant * (near + far) * float(np.exp(np.log(sides).mean())) / LARGEST ** (1 / len(lower))
             got = f"about {needed:.2g} cells for tol={tol:g}"
             raise RefusalError(f"A grid may have at most {LARGEST:,} cells", got, f"tol={fits:.2g} would fit")
         return CellsPlan(tuple(int(n) for n in wanted), c, dtype=dtype)

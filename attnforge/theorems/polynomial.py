@@ -10,6 +10,8 @@ sharpness and more ghosts, not a finer grid. In several inputs the heat flow fac
 
 from __future__ import annotations
 
+import numpy as np
+
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.hermite import centred, coefficient_size, hermite_plan, hermite_values
 from attnforge.errors import RefusalError
@@ -46,6 +48,11 @@ class PolynomialHead(HeadsConstruction):
         lower, upper = target.domain.lower, target.domain.upper
         coefficients = centred(found, ((lower + upper) / 2).tolist())
         size = coefficient_size(coefficients, ((upper - lower) / 2).tolist()) or 1.0  # 0 of the zero polynomial
+        if not np.isfinite(size):
+            got = f"a domain of {target.domain.lower.tolist()} to {target.domain.upper.tolist()}"
+            raise RefusalError(
+                "The terms of a polynomial must be float64 numbers on its domain", got, "Scale the inputs"
+            )
         share = tol / len(lower) / size
         bounds = zip(lower.tolist(), upper.tolist(), found.degrees, strict=True)
         rows = [hermite_plan(a, b, degree, min(share, 0.1)) for a, b, degree in bounds]

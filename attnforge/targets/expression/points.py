@@ -160,7 +160,8 @@ def _balls(tree: Node, names: Sequence[str], points: Array, largest: float, told
                 break
         look(left, bits)
         known = np.isfinite(size) & np.isfinite(radius)
-        largest = max(largest, float(np.max(size - radius, initial=0.0, where=known)))
+        sure = np.where(known, size, 0.0) - np.where(known, radius, 0.0)
+        largest = max(largest, float(sure.max(initial=0.0)))
         left = np.flatnonzero(~known | (radius > np.maximum(ENOUGH * np.maximum(size, largest), NOTHING)))
         if not len(left):
             break
