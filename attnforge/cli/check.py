@@ -38,8 +38,9 @@ def _facts(found: Verdict) -> dict[str, str]:
         facts["what"] = found.what
     facts["reason"] = found.reason
     if found.outcome is not None:
-        facts["cells"] = f"{found.outcome.cells:,}"
-        facts["largest bound of a cell"] = f"{found.outcome.reached:.6g}"
+        if found.outcome.cells:
+            facts["cells"] = f"{found.outcome.cells:,}"
+        facts["largest bound of a cell" if found.outcome.cells else "recomputed bound"] = f"{found.outcome.reached:.6g}"
         facts["largest error met"] = f"{found.outcome.seen:.6g}"
     return facts
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
+from attnforge.certification.checker.in_context import assumptions_of, drift, largest_error
 from attnforge.certification.checker.listed import at_listed_points
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
@@ -20,10 +21,10 @@ from attnforge.certification.checker.search import Outcome, answer
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
 from attnforge.network import Network, output_shape, rounded
-from attnforge.targets import Formula, ReluNetwork, Table, Target, TruncatedLinear
+from attnforge.targets import Formula, Iteration, ReluNetwork, Table, Target, TruncatedLinear
 
 Report = Callable[[float], None]
-Provable = Formula | TruncatedLinear | ReluNetwork
+Provable = Formula | TruncatedLinear | ReluNetwork | Iteration
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Verdict:
 def check(
     network: Network,
     target: Target,
-    certificate: Certificate,
+    certificate: Certificate | None,
     dtype: str,
     effort: Effort = NORMAL,
     progress: Report = lambda _: None,
@@ -53,6 +54,8 @@ def check(
 
     It ends undecided at the effort's cells, or when the time allowed is up.
     """
+    if certificate is None:
+        return Verdict("unprovable", "intact; without a data_bound there is no certificate for all prompts")
     for what in disagreements(network, target, certificate, dtype):
         return Verdict("rejected", f"the certificate is about another {what}", what)
     if not isinstance(target, Provable | Table):
@@ -65,6 +68,8 @@ def check(
         return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
     try:
         model = rounded(network, dtype)
+        if isinstance(target, Iteration):
+            return _check_iteration(model, target, certificate, dtype, progress)
         _check_shapes(model, target)
         if isinstance(target, Table):
             return _check_table(model, target, certificate, dtype, effort, progress)
@@ -87,6 +92,32 @@ def _check_shapes(network: Network, target: Target) -> None:
     if not right or network.context is not None or rows != network.tokens:
         got = f"{network.tokens} rows of {network.features} features, and {rows} rows out"
         raise CertificateError(f"The network must read and write {fixed or 'any'} rows, of {features} features", got)
+
+
+def _check_iteration(
+    model: Network, target: Iteration, certificate: Certificate, dtype: str, progress: Report
+) -> Verdict:
+    """The drift from the exact iteration, for every prompt of the data box; a few prompts where that is too large."""
+    bound = certificate.bound
+    if bound is None:
+        return Verdict("unprovable", "intact, but the certificate states no bound")
+    for left_out in assumptions_of(target) - set(certificate.assumptions):
+        return Verdict("rejected", f"the certificate leaves out an assumption: {left_out}", "assumptions")
+    try:
+        reached = drift(model, target, dtype, progress)
+        reason = f"the bound {bound:.6g} was not reached: the drift is at most {reached:.6g}; certify it again"
+    except BeyondReachError as error:
+        reached, reason = math.inf, str(error).strip()
+    if reached <= bound:
+        reason = (
+            f"the bound {bound:.6g} holds for all prompts: the drift of {target.steps:,} steps is at most {reached:.6g}"
+        )
+        return Verdict("confirmed", reason, None, Outcome("confirmed", reached))
+    seen, seed = largest_error(model, target, dtype)
+    if seen > bound or math.isnan(seen):
+        reason = f"the bound {bound:.6g} is not true: the error is {seen:.6g} on the prompt of seed {seed}"
+        return Verdict("rejected", reason, "bound", Outcome("refuted", reached, seen))
+    return Verdict("undecided", reason, None, Outcome("undecided", reached, seen))
 
 
 def _check_table(
@@ -125,7 +156,14 @@ def _of_time() -> str:
     return " of time" if time_is_up() else ""
 
 
-def _prove(model: Network, target: Provable, bound: float, dtype: str, effort: Effort, progress: Report) -> Outcome:
+def _prove(
+    model: Network,
+    target: Formula | TruncatedLinear | ReluNetwork,
+    bound: float,
+    dtype: str,
+    effort: Effort,
+    progress: Report,
+) -> Outcome:
     if isinstance(target, ReluNetwork):
         return compare(model, target, bound, dtype, progress)
     found, asked = Outcome(), list(questions(model, target, bound, dtype))
