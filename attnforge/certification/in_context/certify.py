@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from attnforge.certification.in_context.prompt import prompt_drift
 from attnforge.certification.in_context.reading import Step, read_block
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network, digest, flatten, rounded
+from attnforge.network.flatten import is_weight
 from attnforge.targets.in_context import Iteration
 
 Array = npt.NDArray[np.float64]
@@ -60,6 +62,9 @@ def read_steps(network: Network, target: Iteration, dtype: str) -> list[Step]:
     for name, array in flatten(run)[1].items():
         if not np.all(np.isfinite(array)):
             raise RefusalError(f"Every weight must fit {dtype}", f"an entry of {name} that does not", "Use a wider one")
+        if is_weight(name) and not _is_moderate(array, dtype):
+            got = f"an entry of {name} beyond the root of the largest number, or its inverse"
+            raise RefusalError("What tokens become must neither overflow nor underflow", got, "Rescale the weights")
     if run.features != target.features.width or run.tokens is not None or run.context is not None:
         got = f"{run.features} features, {run.tokens} tokens, second input {run.context}"
         raise CertificateError(f"The network takes any number of tokens of {target.features.width} features", got)
@@ -76,6 +81,12 @@ def read_steps(network: Network, target: Iteration, dtype: str) -> list[Step]:
             read[same] = read_block(block, target.features)
         found.append(read[same])
     return found
+
+
+def _is_moderate(array: Array, dtype: str) -> bool:
+    """Whether products with data of common sizes stay within the range; float16 is left to its data."""
+    size, most = np.abs(array[array != 0]), math.sqrt(machine(dtype).largest)
+    return dtype == "float16" or bool(np.all((size <= most) & (size >= 1 / most)))
 
 
 def _certificate(

@@ -133,7 +133,7 @@ def _softmax(link: OneSided, algorithm: Algorithm, features: Features, machine: 
     form = sizes.form.max(axis=-1, keepdims=True)
     disturbed = _forms(features, machine, sizes) + 2 * machine.accumulation * form + exponential(machine)
     others = np.exp(np.minimum(np.maximum(link.rival, -link.outside) + 2 * form, LARGEST)) * (features.outputs + 1)
-    lost = gamma(8, machine.roundoff) + abs(link.factor - 1)
+    lost = gamma(features.outputs + 8, machine.roundoff) + abs(link.factor - 1)  # a sum of as many weights
     return np.broadcast_to(disturbed.max(axis=-1, keepdims=True) / 2 * 1.01 + others + lost, sizes.form.shape)
 
 

@@ -224,7 +224,9 @@ def _update(
     for wires in heads:
         if wires.is_between(range(features.states), "own") and not wires.memory_scores:
             _expect(set(wires.writes) <= {("w", "w")}, "decay reads and writes w", wires)
-            decay = decay + wires.writes.get(("w", "w"), np.zeros(features.inputs))
+            more = wires.writes.get(("w", "w"), np.zeros(features.inputs))
+            _expect(bool(np.all(decay * more >= 0)), "decays do not cancel: their roundings would not", wires)
+            decay = decay + more
             continue
         _expect(wires.is_between(range(features.states), "all"), "state tokens attend to all tokens", wires)
         _expect(not wires.memory_scores, "a sum over examples has no constant keys", wires)
@@ -373,6 +375,7 @@ def _row(wires: Wires) -> tuple[tuple[float, bool, float | None], float]:
     _expect(set(wires.scores) == wanted | ({("y", "level")} if label else set()), "scores are of a row", wires)
     numbers = [wires.scores[inputs, "scaled"] / 2, *(-wires.scores[flag, "square"] for flag in ("first", "mirrored"))]
     beta = _one([*numbers, *([-wires.scores["y", "level"] / 2] if label else [])], "sharpness", wires)
+    _expect(beta > 0, "a row prefers the nearest anchors", wires)
     if not sides:
         return (beta, label, None), sign
     on, off = ("first", "mirrored") if sign > 0 else ("mirrored", "first")
