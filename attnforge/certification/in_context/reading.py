@@ -139,16 +139,22 @@ def read_block(layers: Sequence[Layer], features: Features) -> Step:
 def _links(rest: list[Layer], features: Features) -> tuple[Pair | OneSided | Interpolated | None, Gate | None, float]:
     """What the layers before the sum over examples make of the workspace; they are taken from ``rest``."""
     if features.levels:
-        scale = _copies(_wires(rest.pop(0), features, "the layer that copies the state"), features)
-        heads = _wires(rest.pop(0), features, "the layer of links")
+        scale = _copies(_next(rest, features, "the layer that copies the state"), features)
+        heads = _next(rest, features, "the layer of links")
         return _interpolated(heads, scale, features), None, _idle(heads, features)
-    heads = _wires(rest.pop(0), features, "the layer of links")
+    heads = _next(rest, features, "the layer of links")
     if len(heads) == 1:
         pair = _pair(heads[0], features)
         if not pair.label:
             return pair, None, _idle(heads, features)
-        return pair, _clamped(_wires(rest.pop(0), features, "the layer of clamps"), features), _idle(heads, features)
+        return pair, _clamped(_next(rest, features, "the layer of clamps"), features), _idle(heads, features)
     return _one_sided(heads, features), None, _idle(heads, features)
+
+
+def _next(rest: list[Layer], features: Features, what: str) -> list[Wires]:
+    if not rest:
+        raise CertificateError(f"A block has {what}", "no more layers", "Rebuild the network")
+    return _wires(rest.pop(0), features, what)
 
 
 def _wires(layer: Layer, features: Features, what: str) -> list[Wires]:
