@@ -24,6 +24,7 @@ from attnforge.balls import Machine, gamma
 from attnforge.certification.in_context.aggregation import BLOCK, gain_error
 from attnforge.certification.in_context.links import Sizes, exponential, gate_error, residual_error
 from attnforge.certification.in_context.prompt import CURVATURE, SLACK, check_silence, check_wiring
+from attnforge.certification.in_context.range import check_range
 from attnforge.certification.in_context.reading import Step
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.small_sharpness import combined_error
@@ -107,6 +108,7 @@ class _Box:
         if not reach < math.inf:
             raise RefusalError("Residuals must be bounded", "infinity", "Use a smaller step size or data bound")
         check_silence(step, reach)
+        check_range(step, self.features, machine, self.length, float(sizes.label.max()), size, reach)
         squares = algorithm.link == "identity"
         outputs, gains = math.sqrt(self.features.outputs), [(beta, beta * f) for beta, f in step.heads]
         most = sum(abs(gain) for _, gain in gains)

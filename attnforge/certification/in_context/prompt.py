@@ -27,6 +27,7 @@ import numpy.typing as npt
 from attnforge.balls import Machine, gamma
 from attnforge.certification.in_context.aggregation import rounding, transmission, truncation, variation
 from attnforge.certification.in_context.links import LARGEST, Sizes, gate_error, residual_error
+from attnforge.certification.in_context.range import check_range
 from attnforge.certification.in_context.reading import Step
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.link_row import LOGISTIC_BEND
@@ -154,6 +155,8 @@ class _Problem:
         link = residual_error(step, algorithm, self.features, machine, sizes)
         largest = np.abs(residuals) + doubt + link
         check_silence(step, float(largest.max()))
+        inputs, labels, held = (float(np.abs(each).max()) for each in (self.x, self.labels, np.abs(v) + tube))
+        check_range(step, self.features, machine, inputs, labels, held, float(largest.max()))
         bent = truncation(step.heads, rate, self.x, residuals) + variation(step, rate, self.x, residuals, doubt)
         scored = sizes.products + sizes.label if step.link is None else largest + 2 * np.abs(self.labels)
         shift, ahead = float((doubt + link).max()), self.features.ahead

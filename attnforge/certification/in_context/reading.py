@@ -101,7 +101,7 @@ class Step:
 
     ``heads`` are (beta, factor) of the aggregation heads, ``silence`` the score that keeps other tokens out, ``decay``
     (d,) what is added to w in units of w, ``gates`` one for each coordinate of w or None, ``width`` the number of
-    products in a score, ``idle`` what links leave in the workspace of tokens that are no examples.
+    products in a score, ``idle`` what links leave in the workspace of tokens that are no examples, ``weights`` all heads.
     """
 
     heads: tuple[tuple[float, float], ...]
@@ -112,6 +112,7 @@ class Step:
     clamp: Gate | None = None
     width: int = field(default=0)
     idle: float = 0.0
+    weights: tuple[Head, ...] = ()
 
 
 def read_block(layers: Sequence[Layer], features: Features) -> Step:
@@ -133,7 +134,8 @@ def read_block(layers: Sequence[Layer], features: Features) -> Step:
         raise CertificateError("A block has residuals, a sum over examples and gates", f"{len(rest)} more layers")
     width = max(head.head.query.shape[1] for head in update)
     heads, silence, decay = _update(update, features, link)
-    return Step(heads, silence, decay, gates, link, clamp, width, idle)
+    weights = tuple(head for layer in layers if isinstance(layer, Attention) for head in layer.heads)
+    return Step(heads, silence, decay, gates, link, clamp, width, idle, weights)
 
 
 def _links(rest: list[Layer], features: Features) -> tuple[Pair | OneSided | Interpolated | None, Gate | None, float]:
