@@ -101,7 +101,7 @@ class Step:
 
     ``heads`` are (beta, factor) of the aggregation heads, ``silence`` the score that keeps other tokens out, ``decay``
     (d,) what is added to w in units of w, ``gates`` one for each coordinate of w or None, ``width`` the number of
-    products in a score, ``idle`` what links leave in the workspace of tokens that are no examples, ``weights`` all heads.
+    products in a score, ``idle`` what links leave in the workspace of other tokens, ``weights`` all its heads.
     """
 
     heads: tuple[tuple[float, float], ...]
