@@ -23,7 +23,14 @@ import numpy.typing as npt
 from attnforge.balls import Machine, gamma
 from attnforge.certification.in_context.aggregation import BLOCK, gain_error
 from attnforge.certification.in_context.links import Sizes, exponential, gate_error, residual_error
-from attnforge.certification.in_context.prompt import CURVATURE, SLACK, check_silence, check_wiring
+from attnforge.certification.in_context.prompt import (
+    CURVATURE,
+    SLACK,
+    check_silence,
+    check_wiring,
+    growth,
+    written,
+)
 from attnforge.certification.in_context.range import check_range
 from attnforge.certification.in_context.reading import Step
 from attnforge.errors import CertificateError, RefusalError
@@ -55,7 +62,7 @@ def box_drift(
         for name, part in here.items():
             totals[name] = totals.get(name, 0.0) + part
         apart = sum(totals.values()) * SLACK
-        mirror += 2 * (here["rounding"] + here.get("gate", 0.0))
+        mirror = mirror * growth(step) + 2 * (here["rounding"] + here.get("gate", 0.0))
     return {name: part * SLACK for name, part in totals.items()}
 
 
@@ -115,6 +122,7 @@ class _Box:
         mean = min(math.sqrt(2 * self.start) + apart * self.length + link, reach) if squares else reach
         bent = combined_error(gains, reach, mean) + gain_error(step.heads, rate) * mean
         bent = min(bent, sum(abs(f) for _, f in step.heads) + rate * mean)  # no mean is larger than what it averages
+        after = size * (1 + float(np.abs(step.decay).max())) + outputs * most * self.length * reach
         decay = (
             float(np.abs(step.decay + rate * algorithm.l2 * self._penalised()).max()) + 2.0**-52 * rate * algorithm.l2
         )
@@ -124,9 +132,9 @@ class _Box:
             "rounding": outputs
             * self.length
             * sum(abs(f) * self._head(step, beta, reach, sizes) for beta, f in step.heads)
-            + gamma(6, machine.roundoff) * (size * (1 + float(np.abs(step.decay).max())) + most * self.length * reach),
+            + written(step, machine) * after,
         }
-        found |= self._gates(step, size + most * self.length * reach)
+        found |= self._gates(step, after)
         return {name: part * SLACK for name, part in found.items() if name != "link" or step.link}
 
     def _transmitted(self, step: Step, reach: float) -> float:

@@ -85,8 +85,8 @@ def _odds(pair: Pair, features: Features, machine: Machine, sizes: Sizes) -> Arr
     disturbed = np.expm1(np.minimum(scores, 1.0)) + near_one(machine, score)
     size = abs(pair.high + pair.low) / 2 + abs(pair.high - pair.low) / 2 * np.minimum(score / 2, 1.0)
     lost = gamma(8, machine.roundoff) * size
-    if machine.accumulation != machine.roundoff:
-        lost = lost + machine.roundoff * max(abs(pair.high), abs(pair.low))
+    if machine.accumulation != machine.roundoff or not pair.is_exact:  # weights, or their products with values, round
+        lost = lost + 2 * machine.roundoff * max(abs(pair.high), abs(pair.low))
     return np.where(scores < 1.0, abs(pair.high - pair.low) / 4 * disturbed, math.inf) + lost
 
 
@@ -173,7 +173,7 @@ def _interpolated(
         reach = 2 * largest * form + largest**2
         others = math.exp(min(abs(link.beta) * reach - link.outside, LARGEST))
     answers = float(np.abs(row.answers).max())
-    lost = answers * (gamma(row.count + 8, machine.accumulation) + 2 * exponential(machine) + 6 * machine.roundoff)
+    lost = answers * (gamma(2 * row.count + 8, machine.accumulation) + 2 * exponential(machine) + 6 * machine.roundoff)
     rows = [row] if algorithm.link == "clamp" else _with_ghosts(row)
     error = min(row_error(each, form, _coarse(disturbance)) for each in rows)
     return error + departures["answer"] + answers * others * row.count + lost + 4 * machine.roundoff * label

@@ -75,7 +75,8 @@ def prompt_drift(
         jacobians.append(problem.jacobian(v, tube))
         errors.append(here)
         q = min(problem.contraction(v, tube), _norm(jacobians[-1][0]) + _norm(jacobians[-1][1]))
-        mirror += 2 * float(np.linalg.norm(here["rounding"]) + np.linalg.norm(here.get("gate", 0.0)))
+        added = 2 * float(np.linalg.norm(here["rounding"]) + np.linalg.norm(here.get("gate", 0.0)))
+        mirror = mirror * growth(step) + added
         network = (q * network + float(np.linalg.norm(np.add.reduce(list(here.values()))))) * SLACK
         reference = (q * reference + problem.iteration_rounding(v, tube)) * SLACK
         v = problem.step(v)
@@ -162,14 +163,15 @@ class _Problem:
         shift, ahead = float((doubt + link).max()), self.features.ahead
         weight, added = np.abs(v) + tube, 1.1 * _added(step, self.size, largest)
         decay = np.abs(step.decay[:, None] + rate * algorithm.l2 * self.penalised) + 2.0**-52 * rate * algorithm.l2
-        written = gamma(6, machine.roundoff) * (weight * (1 + np.abs(step.decay[:, None])) + added)
+        after = weight * (1 + np.abs(step.decay[:, None])) + added
         found = {
             "aggregation": bent + decay * weight,
-            "rounding": rounding(step, machine, self.x, residuals, shift, scored, ahead) + written,
+            "rounding": rounding(step, machine, self.x, residuals, shift, scored, ahead)
+            + written(step, machine) * after,
         }
         if step.link is not None:
             found["link"] = transmission(step, self.x, residuals, link)
-        return {name: part * SLACK for name, part in {**found, **self._gates(step, weight + added)}.items()}
+        return {name: part * SLACK for name, part in {**found, **self._gates(step, after)}.items()}
 
     def _gates(self, step: Step, weight: Array) -> Parts:
         """The proximal map: one gate a penalised weight, as steep and as wide as the block has them."""
@@ -276,6 +278,16 @@ def _added(step: Step, size: Array, residuals: Array) -> Array:
     return np.asarray(sum(abs(beta * f) for beta, f in step.heads) * (size.T @ residuals) / len(size))
 
 
+def written(step: Step, machine: Machine) -> float:
+    """Roundings of what heads write and of adding it to w: groups of like heads are added one after the other."""
+    return gamma(len(step.weights) + 6, machine.roundoff)
+
+
+def growth(step: Step) -> float:
+    """How much of a difference between a state token and its mirror image is left: sums over examples are odd."""
+    return float(np.abs(1 + step.decay).max())
+
+
 def check_wiring(step: Step, algorithm: Algorithm, features: Features) -> None:
     """Residuals of squares are read directly, unless they are interpolated; others need a link."""
     if (step.link is None) != (algorithm.link == "identity" and not features.levels):
@@ -288,4 +300,4 @@ def check_silence(step: Step, reach: float) -> None:
     loudest = max(abs(beta) for beta, _ in step.heads) * (2 * reach + step.idle)
     if not step.silence - loudest > UNDERFLOWN:
         got = f"a score of {-step.silence:g} beside scores up to {loudest:.3g}"
-        raise CertificateError("Tokens that are no examples must be silenced", got, "Rebuild the network")
+        raise RefusalError("Tokens that are no examples must be silenced", got, "Use a smaller step size or data bound")

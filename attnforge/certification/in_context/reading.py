@@ -53,12 +53,16 @@ class Wires:
 
 @dataclass(frozen=True)
 class Pair:
-    """A token against one constant key: from s = form w.x + label y to ``high`` sigma(s) + ``low`` (1 - sigma(s))."""
+    """A token against one constant key: from s = form w.x + label y to ``high`` sigma(s) + ``low`` (1 - sigma(s)).
+
+    ``is_exact`` where values are powers of two, so that their products with weights are not rounded.
+    """
 
     form: float
     label: float
     high: float
     low: float
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -315,7 +319,12 @@ def _pair(wires: Wires, features: Features) -> Pair:
         0.0 if label is None else _one([label], "sharpness", wires),
         _one([wires.writes["unit", "residual"]], "value", wires),
         _one([wires.memory_writes[0]["residual"]], "value", wires),
+        all(_are_powers_of_two(each) for each in (wires.head.value, wires.head.memory_values)),
     )
+
+
+def _are_powers_of_two(values: Array | None) -> bool:
+    return values is not None and bool(np.all((values == 0) | (np.abs(np.frexp(values)[0]) == 0.5)))
 
 
 def _one_sided(heads: list[Wires], features: Features) -> OneSided:
