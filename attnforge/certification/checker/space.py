@@ -48,8 +48,10 @@ class Space:
         if self.direction is None:
             self.lower, self.upper = tuple(map(float, lower)), tuple(map(float, upper))
         else:
-            whole = sum((w * x for w, x in zip(self.direction, self.inputs, strict=True)), start=ZERO)
-            self.lower, self.upper = (lower_end(whole),), (upper_end(whole),)
+            # end by end: a ball around the range reaches beyond it, and a bound may be refuted there that is true
+            ends = [(w * arb(a), w * arb(b)) for w, a, b in zip(self.direction, lower, upper, strict=True)]
+            least, most = (sum((each[i] for each in map(_ordered, ends)), start=ZERO) for i in (0, 1))
+            self.lower, self.upper = (lower_end(least),), (upper_end(most),)
             self.square = sum((w * w for w in self.direction), start=ZERO)
 
     def model(self, form: Form, cell: Cell) -> Model:
@@ -64,3 +66,8 @@ class Space:
             apart = form.slopes.get(i, ZERO) - along * self.direction[i]
             rest = rest + apart * x
         return cell.add(cell.constant(rest), cell.scale(along, cell.variable(0)))
+
+
+def _ordered(ends: tuple[arb, arb]) -> tuple[arb, arb]:
+    """The smaller and the larger of two numbers."""
+    return ends[0].min(ends[1]), ends[0].max(ends[1])

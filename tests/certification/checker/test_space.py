@@ -51,3 +51,18 @@ def test_the_ends_of_a_line_are_rounded_outward():
         space = Space((0.1, 0.2), (0.3, 0.7), (1.0, 1.0))
         assert arb(space.lower[0]) < arb(0.1) + arb(0.2)
         assert arb(space.upper[0]) > arb(0.3) + arb(0.7)
+
+
+def test_a_line_ends_where_the_box_does():
+    """Nothing beyond the ends is looked at: a bound could be refuted there that is true on the box."""
+    low, high, weights = (
+        (-1.2600751903589136, -2.156621615481222),
+        (1.9602957034654627, -0.4169629448230505),
+        (-0.37, 1.0),
+    )
+    with precision(160):
+        space = Space(low, high, weights)
+        ends = [arb(w) * arb(a) for w, a in zip(weights, (low[0], high[1]), strict=True)]
+        assert abs(arb(space.upper[0]) - sum(ends, start=arb(0))) < 1e-16
+        ends = [arb(w) * arb(a) for w, a in zip(weights, (high[0], low[1]), strict=True)]
+        assert abs(arb(space.lower[0]) - sum(ends, start=arb(0))) < 1e-15
