@@ -8,23 +8,15 @@ $$ \Big|\frac{\mathrm{out}}{\beta} - \frac1n\sum\rho_i x_i\Big|
    \le B R\,\Big[\Big(\frac{\sinh z}{z} - 1\Big) + \frac{\sinh z}{z}\Big(1 - \frac1{\cosh z}\Big)\Big]
    \approx \tfrac23 B R z^2 . $$
 
-**Extrapolated.** $g(\beta) = \mathrm{out}/\beta$ is even and analytic where the mean of cosh has no zero. On
-$|\beta| = \theta/R$ that mean is at least $2 - \cosh\theta$ in modulus, so $|g| \le B R S$,
-$S = (\sinh\theta/\theta)/(2 - \cosh\theta)$, and by Cauchy its coefficients are at most $B R S (R/\theta)^{2j}$. In
-$\frac43 g(\beta) - \frac13 g(2\beta)$ the coefficient of $\beta^{2j}$ is multiplied by $(4 - 4^j)/3$, which is zero for
-j = 1. With $t = (z/\theta)^2 < 1/4$
-$$ |\mathrm{error}| \le B R S \sum_{j \ge 2} \frac{4^j - 4}{3} t^j
-   = \frac{BRS}{3}\Big[\frac{16 t^2}{1 - 4t} - \frac{4 t^2}{1 - t}\Big] . $$
-
-**Any heads, residuals of small mean square.** Let the mean of $\rho_i^2$ be at most $(\kappa R)^2$. Then the means of
-$|\rho|^{k}$ are at most $\kappa^2 R^k$ for $k \ge 2$, so that on $|\beta| = \theta/R$ the mean of cosh is at least
-$1 - \kappa^2(\cosh\theta - 1)$ and $|g| \le B R S_\kappa$,
-$S_\kappa = (\kappa + \kappa^2(\sinh\theta/\theta - 1))/(1 - \kappa^2(\cosh\theta - 1))$, for any $\theta$ that leaves
-the denominator positive ($\kappa = 1$ is the case above). By the same coefficients $\sum_h c_h g(\beta_h)$ is within
-$$ B R S_\kappa \sum_{j \ge 1} \Big|\sum_h c_h \beta_h^{2j}\Big| (R/\theta)^{2j} $$
-of $\sum_h c_h\, g(0)$: extrapolation shows in the numbers, it need not be assumed.
-
-**One pair.** Keys $\pm s$ with values $\pm1$: $\tanh(\beta s)/\beta$ is within $\beta^2|s|^3/3$ of s.
+**Any heads.** $g(\beta) = \mathrm{out}/\beta$ is even and analytic where the mean of cosh has no zero. Let the mean of
+$\rho_i^2$ be at most $(\kappa R)^2$, $\kappa \le 1$. Then the means of $|\rho|^k$ are at most $\kappa^2 R^k$ for
+$k \ge 2$, so that on $|\beta| = \theta/R$ the mean of cosh is at least $1 - \kappa^2(\cosh\theta - 1)$ in modulus and
+$|g| \le B R S$, $S = (\kappa + \kappa^2(\sinh\theta/\theta - 1))/(1 - \kappa^2(\cosh\theta - 1))$, for any $\theta$ that
+leaves the denominator positive. By Cauchy the coefficients of g are at most $B R S (R/\theta)^{2j}$, and
+$\sum_h c_h g(\beta_h)$ is within
+$$ B R S \sum_{j \ge 1} \Big|\sum_h c_h \beta_h^{2j}\Big| (R/\theta)^{2j} $$
+of $\sum_h c_h\, g(0)$: extrapolation, $\frac43 g(\beta) - \frac13 g(2\beta)$, shows in the numbers, it need not be
+assumed.
 """
 
 from __future__ import annotations
@@ -34,8 +26,6 @@ from collections.abc import Sequence
 
 from attnforge.balls import up
 
-THETA = 1.0
-STRETCH = math.sinh(THETA) / THETA / (2.0 - math.cosh(THETA))
 ORDERS = 40  # terms of the series that are added up one by one
 CIRCLES = tuple(2.0 ** (i / 4) for i in range(-2, 15))  # theta from 0.7 to 11
 SLACK = 1 + 2.0**-30  # of the evaluation in float64
@@ -55,18 +45,6 @@ def aggregation_error(z: float) -> float:
     return up((ratio + (1 + ratio) * z * z / 2) * SLACK)  # 1 - 1 / cosh z <= z^2 / 2
 
 
-def extrapolated_error(z: float) -> float:
-    """The error of two heads at z and 2 z, extrapolated, in units of B R.
-
-    >>> extrapolated_error(1e-3) < 1.1e-11
-    True
-    """
-    t = (z / THETA) ** 2
-    if not t < 0.2:
-        return math.inf
-    return up(STRETCH * (16 * t * t / (1 - 4 * t) - 4 * t * t / (1 - t)) / 3 * SLACK)
-
-
 def combined_error(heads: Sequence[tuple[float, float]], reach: float, mean: float | None = None) -> float:
     """The error of heads (beta, c) that add c out / beta, in units of B, for residuals up to ``reach``.
 
@@ -80,12 +58,12 @@ def combined_error(heads: Sequence[tuple[float, float]], reach: float, mean: flo
         return 0.0
     kappa = 1.0 if mean is None else min(mean / reach, 1.0)
     single = sum(abs(c) * aggregation_error(abs(beta) * reach) for beta, c in heads)
-    found = [kappa_stretch(kappa, theta) * _series(heads, reach / theta) for theta in CIRCLES]
+    found = [_stretch(kappa, theta) * _series(heads, reach / theta) for theta in CIRCLES]
     return up(reach * min(single, *found) * SLACK)
 
 
-def kappa_stretch(kappa: float, theta: float) -> float:
-    """S of the docstring, or infinity."""
+def _stretch(kappa: float, theta: float) -> float:
+    """The S of the docstring above, or infinity."""
     room = 1.0 - kappa**2 * (math.cosh(theta) - 1.0) * SLACK
     return (kappa + kappa**2 * (math.sinh(theta) / theta - 1.0)) / room if room > 0 else math.inf
 
@@ -98,8 +76,3 @@ def _series(heads: Sequence[tuple[float, float]], ratio: float) -> float:
     terms = [abs(sum(c * each**j for (_, c), each in zip(heads, t, strict=True))) for j in range(1, ORDERS)]
     tail = sum(abs(c) * each**ORDERS / (1 - each) for (_, c), each in zip(heads, t, strict=True))
     return sum(terms) + tail + 2.0**-50 * sum(abs(c) * each for (_, c), each in zip(heads, t, strict=True))
-
-
-def pair_error(beta: float, reach: float) -> float:
-    """The error of tanh(beta s) / beta for |s| up to ``reach``."""
-    return up(beta * beta * reach**3 / 3 * SLACK)

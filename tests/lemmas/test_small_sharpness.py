@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from attnforge.lemmas.small_sharpness import aggregation_error, extrapolated_error, pair_error
+from attnforge.lemmas.small_sharpness import aggregation_error, combined_error
 
 
 def slope(beta, keys, values):
@@ -39,15 +39,27 @@ def test_two_heads(seed, beta):
     length = np.linalg.norm(values, axis=1).max()
     found = 4 * slope(beta, keys, values) / 3 - slope(2 * beta, keys, values) / 3
     error = np.linalg.norm(found - keys @ values / len(keys))
-    assert error <= length * extrapolated_error(beta)
-    assert extrapolated_error(beta) < 30 * beta**4 * (1 + 10 * beta)
+    bound = combined_error([(beta, 4 / 3), (2 * beta, -1 / 3)], 1.0)
+    assert error <= length * bound
+    assert bound < 30 * beta**4 * (1 + 10 * beta)
 
 
-def test_two_heads_need_small_sharpness():
-    assert extrapolated_error(0.5) == math.inf
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("reach", [1.0, 4.0, 12.0])
+def test_few_large_residuals_among_many_small_ones(seed, reach):
+    """The mean square says more than the largest: the bound is below the one without it, and holds."""
+    rng = np.random.default_rng(seed)
+    keys, values = rng.uniform(-0.3, 0.3, 200), rng.normal(size=(200, 3))
+    keys[0] = reach
+    heads = [(0.08, 1.0), (0.05, -0.3)]
+    found = sum(c * slope(beta, keys, values) for beta, c in heads)
+    error = np.linalg.norm(found - 0.7 * keys @ values / len(keys))
+    length, mean = np.linalg.norm(values, axis=1).max(), math.sqrt(float(np.mean(keys**2)))
+    bound = combined_error(heads, reach, mean)
+    assert error <= length * bound
+    assert bound <= combined_error(heads, reach)
 
 
-@pytest.mark.parametrize("beta", [1e-3, 0.1, 1.0])
-def test_a_pair_of_keys(beta):
-    reach = np.linspace(-2, 2, 101)
-    assert np.abs(np.tanh(beta * reach) / beta - reach).max() <= pair_error(beta, 2.0)
+def test_extremes():
+    assert combined_error([(1e3, 1.0)], 1.0) == math.inf
+    assert combined_error([(1.0, 1.0)], 0.0) == 0.0
