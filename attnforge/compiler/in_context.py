@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
+from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.certify import certify_box, certify_prompt
 from attnforge.compiler.compiled import Compiled
@@ -120,7 +120,7 @@ class InContextNetwork(Compiled):
         return certified_iteration(stacked(self.block, target), target, self.construction, self.dtype)
 
     def module(  # type: ignore[override]
-        self, dtype: str | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
+        self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
     ) -> LoopedModule:
         """A ``torch.nn.Module`` called as ``module(X, y)``, all blocks on the prompt of X and y. It does not check."""
         import torch
@@ -130,7 +130,9 @@ class InContextNetwork(Compiled):
 
         if kernel not in ("auto", "dense"):
             raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
-        core = AttentionNetwork(self.network, getattr(torch, dtype or self.dtype), trainable)
+        core = AttentionNetwork(
+            self.network, getattr(torch, self.dtype if dtype is None else dtype_name(dtype)), trainable
+        )
         module = LoopedModule(core, len(self.block), self.target.prompt, self._read)
         return module if device is None else module.to(device)
 
@@ -140,7 +142,7 @@ class InContextNetwork(Compiled):
 
         given, (x, y) = isinstance(x, torch.Tensor), self._tensors(x, y)
         with torch.no_grad():
-            core = self._module.to(x.device).core
+            core = self._running(x.device).core
             found = core.attention(self.target.prompt(x.to(core.dtype), y.to(core.dtype)))
         return found if given else [[weights.double().numpy() for weights in layer] for layer in found]
 
@@ -160,7 +162,7 @@ class InContextNetwork(Compiled):
         given = isinstance(x, torch.Tensor)
         kind = x.dtype if given else np.result_type(np.asarray(x).dtype, np.float32)
         data = self._tensors(x, y)
-        module = self._module.to(data[0].device)
+        module = self._running(data[0].device)
         place = -3 if self.features.outputs > 1 else -2
         found = module.trajectory(*data).movedim(0, place) if every else module(*data)
         return found.to(kind) if given else found.detach().to(torch.float64).numpy().astype(kind)
@@ -176,11 +178,10 @@ def stacked(block: tuple[Layer, ...], target: Iteration) -> Network:
 
 
 def certified_iteration(
-    network: Network, target: Iteration, construction: str, dtype: str, reason: str = "asked for by name"
+    network: Network, target: Iteration, construction: str, dtype: DType, reason: str = "asked for by name"
 ) -> InContextNetwork:
     """The network with the certificate of its data box, or with the reason why there is none."""
-    machine(dtype)
-    certificate = None
+    certificate, dtype = None, dtype_name(dtype)
     try:
         certificate = certify_box(network, target, dtype)
     except RefusalError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine, round_to
+from attnforge.balls import DType, dtype_name, round_to
 from attnforge.certification import Certificate
 from attnforge.compiler.attempt import attempt
 from attnforge.compiler.certifying import certified
@@ -143,15 +143,16 @@ class FunctionNetwork:
         """SHA-256 of the weights: the same for every function, domain, tolerance and dtype."""
         return digest(self.network)
 
-    def module(self, dtype: str = "float64", device: Any = None) -> PromptedModule:
+    def module(self, dtype: DType = "float64", device: Any = None) -> PromptedModule:
         """A ``torch.nn.Module`` called as ``module(x, tokens)``; it does **not** check its inputs."""
         import torch
 
         from attnforge.runtime import AttentionNetwork
         from attnforge.runtime.prompted import PromptedModule
 
-        machine(dtype)
-        found = PromptedModule(AttentionNetwork(self.network, getattr(torch, dtype)), self.outputs is not None)
+        found = PromptedModule(
+            AttentionNetwork(self.network, getattr(torch, dtype_name(dtype))), self.outputs is not None
+        )
         return found if device is None else found.to(device)
 
     def __call__(self, x: Any, prompt: Any) -> Any:
@@ -198,7 +199,7 @@ class FunctionNetwork:
 
 
 def function_prompt(
-    f: Any, domain: Any, tol: float = 1e-3, *, dtype: str = "float64"
+    f: Any, domain: Any, tol: float = 1e-3, *, dtype: DType = "float64"
 ) -> tuple[FunctionNetwork, FunctionPrompt]:
     r"""A frozen attention network, and a prompt that makes it compute f on the domain up to ``tol``.
 
@@ -223,13 +224,12 @@ def function_prompt(
     >>> bool(abs(net(1.5, square) - 2.25) <= 1e-4)
     True
     """
-    machine(dtype)
     if not _is_positive(tol):
         raise ToleranceError("`tol` must be a positive number", repr(tol)[:80], "Ask for 1e-3, say")
     target = as_target(f, domain)
     if target.layout != "function":
         raise TargetError("A prompt spells out a function of d inputs", target.describe(), "Use a box of shape (d,)")
-    prompt = FunctionPrompt(_compiled(target, tol, dtype))
+    prompt = FunctionPrompt(_compiled(target, tol, dtype_name(dtype)))
     return FunctionNetwork(target.domain.lower.size, target.outputs), prompt
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import add_up, machine
+from attnforge.balls import DType, add_up, dtype_name
 from attnforge.errors import DomainError, TargetError
 from attnforge.in_context.function_prompt import as_tensor
 from attnforge.network import Network, digest
@@ -112,14 +112,13 @@ class HeadNetwork:
         """SHA-256 of the weights: the same for every head of this shape."""
         return digest(self.network)
 
-    def module(self, dtype: str = "float64", device: Any = None) -> AttentionNetwork:
+    def module(self, dtype: DType = "float64", device: Any = None) -> AttentionNetwork:
         """A ``torch.nn.Module`` called as ``module(X, tokens)``; it does **not** check its inputs' numbers."""
         import torch
 
         from attnforge.runtime import AttentionNetwork
 
-        machine(dtype)
-        found = AttentionNetwork(self.network, getattr(torch, dtype))
+        found = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype)))
         return found if device is None else found.to(device)
 
     def __call__(self, x: Any, prompt: HeadPrompt) -> Any:
@@ -143,7 +142,7 @@ class HeadNetwork:
 
 
 def attention_prompt(
-    w_q: Any, w_k: Any, w_v: Any, *, data_bound: float = 1.0, dtype: str = "float64"
+    w_q: Any, w_k: Any, w_v: Any, *, data_bound: float = 1.0, dtype: DType = "float64"
 ) -> tuple[HeadNetwork, HeadPrompt]:
     r"""A frozen network, and a prompt that makes it run the head $\mathrm{softmax}(X W_Q W_K^\top X^\top) X W_V$.
 
@@ -164,10 +163,10 @@ def attention_prompt(
     True
     """
     matrices = HeadMatrices(*(_matrix(name, given) for name, given in (("w_q", w_q), ("w_k", w_k), ("w_v", w_v))))
-    beta = best_sharpness(matrices.shape.features, data_bound, dtype)
+    beta, name = best_sharpness(matrices.shape.features, data_bound, dtype_name(dtype)), dtype_name(dtype)
     shape = matrices.shape
     network = HeadNetwork(shape.features, shape.width_of_scores, shape.outputs)
-    return network, HeadPrompt(matrices, float(data_bound), beta, dtype)
+    return network, HeadPrompt(matrices, float(data_bound), beta, name)
 
 
 def _matrix(name: str, given: Any) -> Array:

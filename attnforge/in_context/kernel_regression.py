@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnforge.balls import DType, dtype_name
 from attnforge.errors import DomainError, TargetError
 from attnforge.network import Network
 from attnforge.theorems.in_context.kernel_regression import (
@@ -44,11 +45,11 @@ class KernelRegression:
 
     bandwidth: float = 1.0
     kernel: Kernel = "gaussian"
-    dtype: str = "float64"
+    dtype: DType = "float64"
 
     def __post_init__(self) -> None:
         check_kernel(self.kernel, self.bandwidth)
-        if self.dtype not in ("float64", "float32", "bfloat16"):
+        if dtype_name(self.dtype) not in ("float64", "float32", "bfloat16"):
             raise TargetError("`dtype` must be float64, float32 or bfloat16", repr(self.dtype), 'Use "float64"')
 
     def build(self, features: int, examples: int | None = None, outputs: int = 1) -> KernelNetwork:
@@ -129,7 +130,7 @@ class KernelNetwork:
         found = fitting._module.to(data[0].device).attention(*fitting._tokens(data))
         return [[_returned(weights, kind) for weights in layer] for layer in found]
 
-    def module(self, dtype: str | None = None, device: Any = None, trainable: bool = False) -> AttentionNetwork:
+    def module(self, dtype: DType | None = None, device: Any = None, trainable: bool = False) -> AttentionNetwork:
         """A ``torch.nn.Module`` called as ``module(*net.tokens(X, y, X_query))``: (..., q, k). It checks no numbers."""
         module = self._as_module(self.network, dtype, trainable)
         return module if device is None else module.to(device)
@@ -138,12 +139,12 @@ class KernelNetwork:
     def _module(self) -> AttentionNetwork:
         return self.module()
 
-    def _as_module(self, net: Network, dtype: str | None = None, trainable: bool = False) -> AttentionNetwork:
+    def _as_module(self, net: Network, dtype: DType | None = None, trainable: bool = False) -> AttentionNetwork:
         import torch
 
         from attnforge.runtime import AttentionNetwork
 
-        return AttentionNetwork(net, getattr(torch, dtype or self.regression.dtype), trainable)
+        return AttentionNetwork(net, getattr(torch, dtype_name(dtype or self.regression.dtype)), trainable)
 
     def _for(self, data: _Data) -> KernelNetwork:
         """This network, or with the value map of another number of labels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from attnforge.balls import DType, dtype_name
 from attnforge.compiler.in_context import InContextNetwork, certified_iteration, stacked
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.link_row import Row
@@ -31,7 +32,7 @@ class Regression:
         fit_intercept: whether a constant 1 is appended to every x; its weight comes last and is not penalised.
         route: how residuals are computed: "small_sharpness", to rounding, or "interpolation", the paper's, on a row of
             anchors. The latter takes forms x.w and residuals to lie below ``data_bound``, 10 where that is not given.
-        dtype: in which the network runs.
+        dtype: in which the network runs, by name or as torch names it.
         anchors: p of the interpolation route, 64 where None.
         sharpness: of the interpolation route: "tuned", the smallest bound, or "hard", the paper's selection.
         momentum: refused unless zero: a step with momentum may expand distances, so its drift has no certificate.
@@ -41,7 +42,7 @@ class Regression:
     learning_rate: float | Literal["auto"] = "auto"
     fit_intercept: bool = False
     route: Route = "small_sharpness"
-    dtype: str = "float64"
+    dtype: DType = "float64"
     anchors: int | None = None
     sharpness: Asked = "tuned"
     momentum: float = 0.0
@@ -70,7 +71,7 @@ class Regression:
         algorithm = self._algorithm(self._rate(inputs, data_bound))
         reach = data_bound or REACH
         size = self.spread or (UNKNOWN if data_bound is None else TYPICAL * data_bound)
-        sharpness = balanced(self.dtype, size, reach, self.extrapolated, algorithm.delta)
+        sharpness = balanced(dtype_name(self.dtype), size, reach, self.extrapolated, algorithm.delta)
         row = self._row(algorithm, data_bound)
         sharpness = replace(sharpness, row=row)
         tokens = row_features(row, inputs) if row else Features(inputs, self._outputs())
@@ -82,7 +83,7 @@ class Regression:
         """The anchors of the interpolation route."""
         if self.route == "interpolation":
             anchors = ANCHORS if self.anchors is None else self.anchors
-            return row_for(algorithm, data_bound or REACH, anchors, self.sharpness, self.dtype)
+            return row_for(algorithm, data_bound or REACH, anchors, self.sharpness, dtype_name(self.dtype))
         if self.route != "small_sharpness":
             raise RefusalError('`route` must be "small_sharpness" or "interpolation"', repr(self.route), "Leave it out")
         if self.anchors is not None:

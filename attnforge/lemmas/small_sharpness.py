@@ -11,8 +11,8 @@ $$ \Big|\frac{\mathrm{out}}{\beta} - \frac1n\sum\rho_i x_i\Big|
 **Any heads.** $g(\beta) = \mathrm{out}/\beta$ is even and analytic where the mean of cosh has no zero. Let the mean of
 $\rho_i^2$ be at most $(\kappa R)^2$, $\kappa \le 1$. Then the means of $|\rho|^k$ are at most $\kappa^2 R^k$ for
 $k \ge 2$, so that on $|\beta| = \theta/R$ the mean of cosh is at least $1 - \kappa^2(\cosh\theta - 1)$ in modulus and
-$|g| \le B R S$, $S = (\kappa + \kappa^2(\sinh\theta/\theta - 1))/(1 - \kappa^2(\cosh\theta - 1))$, for any $\theta$ that
-leaves the denominator positive. By Cauchy the coefficients of g are at most $B R S (R/\theta)^{2j}$, and
+$|g| \le B R S$, $S = (\kappa + \kappa^2(\sinh\theta/\theta - 1))/(1 - \kappa^2(\cosh\theta - 1))$, for any $\theta$
+that leaves the denominator positive. By Cauchy the coefficients of g are at most $B R S (R/\theta)^{2j}$, and
 $\sum_h c_h g(\beta_h)$ is within
 $$ B R S \sum_{j \ge 1} \Big|\sum_h c_h \beta_h^{2j}\Big| (R/\theta)^{2j} $$
 of $\sum_h c_h\, g(0)$: extrapolation, $\frac43 g(\beta) - \frac13 g(2\beta)$, shows in the numbers, it need not be

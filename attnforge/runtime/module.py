@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -45,14 +43,17 @@ class AttentionNetwork(nn.Module):
                 state = layer(state, second)
         return state.reshape(*tokens.shape[:-2], *state.shape[-2:])
 
-    def states(self, tokens: Tensor, period: int) -> Iterator[Tensor]:
+    def states(self, tokens: Tensor, period: int) -> list[Tensor]:
         """The tokens (..., n, m) after every ``period`` layers, of a network of one input."""
         _check_shape(self, tokens)
-        state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
-        for i, layer in enumerate(self.layers, start=1):
-            state = layer(state, None)
-            if i % period == 0:
-                yield state.reshape(*tokens.shape[:-2], *state.shape[-2:])
+        found = []
+        with as_written(tokens.device):
+            state = tokens.to(self.dtype).reshape(-1, *tokens.shape[-2:])
+            for i, layer in enumerate(self.layers, start=1):
+                state = layer(state)
+                if i % period == 0:
+                    found.append(state.reshape(*tokens.shape[:-2], *state.shape[-2:]))
+        return found
 
     def attention(self, tokens: Tensor, context: Tensor | None = None) -> list[list[Tensor]]:
         """For each layer of attention, for each head, the softmax weights (..., query, key)."""

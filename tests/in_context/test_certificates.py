@@ -173,3 +173,29 @@ def test_data_beyond_the_bound_are_refused():
 
 def test_arguments_by_position_follow_the_docs():
     assert in_context.LeastSquares(7, 0.1).build(2, 5, 1.0).target.examples == 5
+
+
+def test_dtypes_are_names_or_torchs():
+    x, y = examples("ridge")
+    net = replace(ALGORITHMS["ridge"], dtype=torch.float32).build(D, data_bound=BOUND)
+    assert net.dtype == "float32"
+    assert net.module(torch.float64).core.dtype == torch.float64
+    assert np.array_equal(net(x, y), replace(ALGORITHMS["ridge"], dtype="float32").build(D, data_bound=BOUND)(x, y))
+    assert in_context.KernelRegression(dtype=torch.float32).build(D).predict(x, y, x[:2]).shape == (2,)
+    assert in_context.function_prompt("x", {"x": (0, 1)}, 0.1, dtype=torch.float32)[1].dtype == "float32"
+
+
+def test_autocast_and_reduced_products_do_not_change_what_runs():
+    net = replace(ALGORITHMS["least_squares"], dtype="float32").build(D, data_bound=BOUND)
+    x, y = examples("least_squares")
+    plain, path = net(x, y), net.trajectory(x, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert np.array_equal(net(x, y), plain)
+        assert np.array_equal(net.trajectory(x, y), path)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with pytest.raises(af.CertificateError, match="float32"):
+            net(x, y)
+    finally:
+        torch.set_float32_matmul_precision(before)
