@@ -179,7 +179,7 @@ def test_without_a_constant_there_is_no_bound(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_a_constant_too_small_makes_the_law_fail(name):
     """The mutation of soundness: with a tenth of the true slope the bound is exceeded, and the constant is refuted."""
-    with pytest.raises(af.TargetError, match="must be Lipschitz with constant .* above bound"):
+    with pytest.raises(af.TargetError, match=r"must be Lipschitz with constant .* above bound"):
         SMALL[name](sharpness="hard", lipschitz=TARGET.slope / 10)
 
 
