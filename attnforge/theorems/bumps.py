@@ -123,7 +123,8 @@ def first_layer_cost(target: Target, plan: BumpPlan) -> Cost:
     collapse = (n * (inputs // n) + 4 * inputs + n) * (inputs + 1)
     parameters = collapse + heads * (5 * (inputs + 1) + 6 + features)
     running = 8 * BATCH * rows * (12 * heads + features)
-    return Cost(3 * heads, parameters, Cost.of(0, parameters).bytes + running)
+    keys = 3 * heads + (n if plan.collapse == "uniform" else 0)  # three a ramp, every token of a uniform head
+    return Cost(keys, parameters, Cost.of(0, parameters).bytes + running)
 
 
 def steps_of(target: Target, plan: BumpPlan) -> Array:

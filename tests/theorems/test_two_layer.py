@@ -205,7 +205,7 @@ def test_size_is_the_smallest_grid() -> None:
 
 def test_size_names_the_centres_needed() -> None:
     target = Function(SORT.function, SORT.domain, lipschitz=Lipschitz(1.0))
-    with pytest.raises(RefusalError, match=r"centres for tol=0.001.*would fit"):
+    with pytest.raises(RefusalError, match=r"centres an input for tol=0.001.*would fit"):
         TwoLayer().size(target, 1e-3, "float64")
 
 
