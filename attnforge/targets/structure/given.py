@@ -31,9 +31,13 @@ def given_sum(terms: Sequence[tuple[Any, Callable[[Any], Any]]], box: Box) -> tu
     pairs = [_pair(entry, box.lower.size) for entry in terms]
     if not pairs:
         raise TargetError("A sum has at least one term", "none", "Give pairs (inputs, callable)")
+    own = [Function(f, Box(box.lower[list(inputs)], box.upper[list(inputs)])) for inputs, f in pairs]
+    if len({each.outputs for each in own}) > 1:
+        got = ", ".join(str(each.outputs or "a number") for each in own)
+        raise TargetError("All terms return values of one shape", got, "Return (...), or (..., k) with one k")
     target = Function(lambda x: sum(f(x[..., list(inputs)]) for inputs, f in pairs), box)
     names = tuple(f"x[{i}]" for i in range(box.lower.size))
-    found = tuple(_term(inputs, f, box, names) for inputs, f in pairs)
+    found = tuple(_term(inputs, each, box, names) for (inputs, _), each in zip(pairs, own, strict=True))
     return target, Structure("additive", found, f"A sum of {len(found)} terms, as given")
 
 
@@ -49,7 +53,6 @@ def _pair(entry: Any, axes: int) -> tuple[tuple[int, ...], Callable[[Any], Any]]
     return chosen, f
 
 
-def _term(inputs: tuple[int, ...], f: Callable[[Any], Any], box: Box, names: tuple[str, ...]) -> Term:
+def _term(inputs: tuple[int, ...], own: Function, box: Box, names: tuple[str, ...]) -> Term:
     """The term; a Function of its own inputs checks what the callable returns."""
-    own = Function(f, Box(box.lower[list(inputs)], box.upper[list(inputs)]))
     return input_term(lambda x: own.values(x[:, list(inputs)]).reshape(len(x), -1), box, names, inputs)

@@ -52,10 +52,6 @@ def test_more_cells_give_a_smaller_bound_and_a_wrong_value_a_larger_one() -> Non
     assert bound_along_form(wrong, TARGET) > 0.3
 
 
-def _beyond(network: Network) -> Network:
-    return moved(network, 1e308, 0)
-
-
 def _two_terms(network: Network) -> Network:
     encode: Any = network.layers[0]
     return replace(network, layers=(replace(encode, terms=encode.terms * 2), network.layers[1]))
@@ -69,7 +65,6 @@ def _two_heads(network: Network) -> Network:
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (_beyond, "finite"),
         (_two_heads, "one head after one linear term"),
         (lambda network: replace(network, layers=network.layers[:1]), "one layer of attention"),
         (_two_terms, "one head after one linear term"),
