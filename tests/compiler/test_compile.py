@@ -1,6 +1,5 @@
 """compile: recognised forms, limits, refusals with reasons."""
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -169,12 +168,10 @@ ABSURD = {
 @pytest.mark.parametrize("what", ABSURD)
 def test_absurd_sizes_are_refused_before_memory_is_spent(what):
     tracemalloc.start()
-    start = time.process_time()
     with pytest.raises((af.RefusalError, af.ToleranceError)):
         ABSURD[what]()
-    seconds, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1]
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert seconds < 1
     assert peak < 20 * 2**20
 
 
