@@ -41,8 +41,7 @@ class InContextNetwork(Compiled):
         dtype: str,
         reason: str = "asked for by name",
     ) -> None:
-        self.network, self.target, self.certificate = network, target, certificate
-        self.construction, self.dtype, self.reason = construction, dtype, reason
+        super().__init__(network, target, certificate, construction, dtype, reason)  # type: ignore[arg-type]
 
     @property
     def algorithm(self) -> Algorithm:
