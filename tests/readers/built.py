@@ -85,7 +85,7 @@ BUILT: dict[str, Callable[[], Compiled]] = {
     "two inputs": lambda: af.compile("sin(x)*y", {"x": (0, 2), "y": (0, 1)}, 5e-2),
     "ridge": lambda: af.compile("sin(x + 2*y)", {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="ridge"),
     "additive": lambda: af.compile("sin(x) + y^2", {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="additive"),
-    "sparse_grid": lambda: MAKE.sparse_grid("exp(-(a + b + c + d + g)/3)", {name: (0, 1) for name in "abcdg"}, tol=5e-2),
+    "sparse_grid": lambda: MAKE.sparse_grid("exp(-(a + b + c + d + g)/3)", dict.fromkeys("abcdg", (0, 1)), tol=5e-2),
     "sparse_grid, callable": lambda: MAKE.sparse_grid(
         lambda x: np.exp(-x.sum(axis=-1) / 3), af.Box(0.0, 1.0, shape=(5,)), tol=5e-2
     ),
