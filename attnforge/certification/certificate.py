@@ -79,8 +79,9 @@ class Certificate:
 
     def statement(self, digits: int = 4) -> str:
         """The bound as a formula in words."""
-        if self.step is not None:
-            return f"|net(X, y) - exact weights| <= {self.bound:.{digits}g} on this prompt"
+        if not self.domain:
+            what = "net(X, y, X_query) - exact average" if self.step is None else "net(X, y) - exact weights"
+            return f"|{what}| <= {self.bound:.{digits}g} on this prompt"
         return f"|net(x) - f(x)| <= {self.bound:.{digits}g} on the whole domain"
 
     def to_json(self) -> str:

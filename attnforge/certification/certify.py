@@ -16,6 +16,7 @@ from attnforge.certification.cross import bound_cross
 from attnforge.certification.cross import is_looked_at as is_joint_formula
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.in_context.certify import certify_box
+from attnforge.certification.in_context.kernel import certify_average_box
 from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.stack import bound_stack
@@ -23,7 +24,7 @@ from attnforge.certification.three_keys import bound_gate
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, digest, output_shape, rounded
-from attnforge.targets import Box, Formula, Iteration, Target
+from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
 
 Array = npt.NDArray[np.float64]
@@ -102,6 +103,8 @@ def certify(
     """
     if isinstance(target, Iteration):
         return certify_box(network, target if domain is None else target.on(domain), dtype)
+    if isinstance(target, KernelAverage):
+        return certify_average_box(network, target if domain is None else target.on(domain), dtype)
     _check_shapes(network, target)
     run = rounded(network, dtype)
     _check_sums(run, machine(dtype))

@@ -17,7 +17,7 @@ from attnforge.effort import Effort, as_effort
 from attnforge.errors import CertificateError
 from attnforge.network import Network
 from attnforge.progress import Progress
-from attnforge.targets import Iteration, Target
+from attnforge.targets import PromptTarget, Target
 
 
 def certify(
@@ -45,7 +45,7 @@ def certify(
     """
     against, construction, dtype = _asked(network, target, domain)
     judged = network.network if isinstance(network, Compiled) else network
-    if isinstance(against, Iteration):
+    if isinstance(against, PromptTarget):
         return prove(judged, against, dtype=dtype)
     with budget(effort, timeout, workers, require, progress) as given:
         found = certified(judged, against, construction, dtype, given).certificate

@@ -8,9 +8,12 @@ from attnforge.certification.checker.agreement import disagreements
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.in_context import InContextNetwork
+from attnforge.compiler.kernel import KernelNetwork
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file import FORMAT, MAX_FILE, StoredModel, read
-from attnforge.targets import Iteration
+from attnforge.targets import Iteration, KernelAverage
+
+OF_EXAMPLES: dict[type, type[Compiled]] = {Iteration: InContextNetwork, KernelAverage: KernelNetwork}
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
@@ -31,7 +34,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
         raise FileFormatError(f"The certificate must be about the stored {what}", f"another {what}", "Certify again")
     if found.format < FORMAT:
         return _certified_anew(found)
-    make = InContextNetwork if isinstance(found.target, Iteration) else Compiled
+    make = next((kind for of, kind in OF_EXAMPLES.items() if isinstance(found.target, of)), Compiled)
     return make(found.network, found.target, found.certificate, found.construction, found.dtype, found.reason)  # type: ignore[arg-type]
 
 

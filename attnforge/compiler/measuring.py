@@ -68,7 +68,8 @@ def measure(
 def _points_of(target: Target) -> Target:
     """The target, unless it takes examples: these are no points of a box."""
     if target.layout == "prompt":
-        remedy = "Compare net(X, y) with net.target.weights(X, y); net.certify(X, y) bounds the difference"
+        one = target.call.replace("net", "net.certify")
+        remedy = f"Compare {target.call} with net.target, the {target.exact}; {one} bounds the difference"
         raise TargetError("Errors are looked for among points of a box", target.describe(), remedy)
     return target
 

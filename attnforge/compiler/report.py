@@ -32,10 +32,11 @@ def facts(compiled: Compiled) -> dict[str, str]:
         "dtype": compiled.dtype,
     }
     if certificate is None:
-        lines["certificate"] = "none: see `because`; net.certify(X, y) certifies one prompt"
+        one = compiled.target.call.replace("net", "net.certify")
+        lines["certificate"] = f"none: see `because`; {one} certifies one prompt"
         return lines
     if certificate.bound is not None:
-        reach = "net(X, y) - exact weights" if compiled.target.layout == "prompt" else "net(x) - f(x)"
+        reach = f"{compiled.target.call} - {compiled.target.exact}"
         lines["certificate"] = f"{certificate.status}: |{reach}| <= {certificate.bound:.4g} on the whole domain"
         lines["parts"] = ", ".join(f"{name} {value:.3g}" for name, value in certificate.parts.items())
     if certificate.estimate is not None:

@@ -1,9 +1,10 @@
 """Frozen attention that learns from its prompt: regressions, kernel regression, functions as prompts."""
 
 from attnforge.compiler.in_context import InContextNetwork
+from attnforge.compiler.kernel import KernelNetwork
 from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt, load_prompt
 from attnforge.in_context.head_emulation import HeadNetwork, HeadPrompt, attention_prompt
-from attnforge.in_context.kernel_regression import KernelNetwork, KernelRegression
+from attnforge.in_context.kernel_regression import KernelRegression
 from attnforge.in_context.regression import (
     ElasticNet,
     Huber,

@@ -24,7 +24,7 @@ from attnforge.certification.certificate import Certificate
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file.stored import KEY, READ, StoredModel
 from attnforge.network import Network, check_architecture, content_digest, digest, unflatten
-from attnforge.targets import Iteration, target_from_data
+from attnforge.targets import PromptTarget, target_from_data
 
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
 MAX_REASON = 1000  # characters shown of why a construction was chosen
@@ -88,7 +88,7 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
         raise FileFormatError(error.requirement, got, error.remedy) from error
     except (AttnforgeError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
-    if certificate is None and not isinstance(target, Iteration):
+    if certificate is None and not isinstance(target, PromptTarget):
         raise FileFormatError("A model without examples has a certificate", "none", "Build it anew")
     if width != target.written:
         got = f"{width} features for {target.written} outputs"

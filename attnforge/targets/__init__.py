@@ -3,7 +3,7 @@
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import Iteration
+from attnforge.targets.in_context import Iteration, KernelAverage, PromptTarget
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -21,7 +21,9 @@ __all__ = [
     "Grid",
     "Iteration",
     "JointFunction",
+    "KernelAverage",
     "Lipschitz",
+    "PromptTarget",
     "ReluNetwork",
     "Table",
     "Target",

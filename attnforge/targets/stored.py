@@ -8,18 +8,21 @@ from typing import Any
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import Iteration
+from attnforge.targets.in_context import Iteration, KernelAverage
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.table import Table
 from attnforge.targets.target import AnyArray, Target
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-KINDS: dict[str, type[Formula | TruncatedLinear | ReluNetwork | Function | JointFunction | Table | Iteration]] = {
+Storable = Formula | TruncatedLinear | ReluNetwork | Function | JointFunction | Table | Iteration | KernelAverage
+
+KINDS: dict[str, type[Storable]] = {
     "callable": Function,
     "joint_callable": JointFunction,
     "formula": Formula,
     "in_context": Iteration,
+    "kernel_average": KernelAverage,
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,
     "table": Table,

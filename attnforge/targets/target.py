@@ -37,12 +37,14 @@ class Target(ABC):
 
     ``layout`` says how points are shaped: ``function`` targets take (..., d) and return (...), ``tokens`` targets
     take (..., n, d) and return (..., n). With ``outputs`` = k both return k values, (..., k) or (..., n, k). A
-    ``prompt`` target takes the examples of a prompt.
+    ``prompt`` target takes the examples of a prompt. ``call`` and ``exact`` are what is compared, for people.
     """
 
     layout: Literal["function", "tokens", "prompt"]
     domain: Box
     outputs: int | None = None
+    call: str = "net(x)"
+    exact: str = "f(x)"
 
     @abstractmethod
     def values(self, points: AnyArray) -> AnyArray:

@@ -143,7 +143,7 @@ class _Run:
 
 
 @dataclass(frozen=True, eq=False)
-class _Weights:
+class Weights:
     """Weights of keys on cells, (C, p), relative to the best key's.
 
     At the middle their logarithms are ``relative``; the cell moves these by at most ``moved``, the run by ``eta``.
@@ -187,7 +187,7 @@ def _head(head: Head, query: Tokens, machine: Machine, sharp: bool) -> tuple[Arr
     return off, size
 
 
-def _weights(head: Head, query: Tokens, machine: Machine) -> _Weights:
+def _weights(head: Head, query: Tokens, machine: Machine) -> Weights:
     keys = np.asarray(head.memory_keys)
     slope, radius = query.slope.mid[0], query.box.rad  # the same affine map of the input on every cell
     tilts, sizes, width = slope @ keys.T, np.abs(keys).T, keys.shape[1] + len(slope)
@@ -208,7 +208,7 @@ def _weights(head: Head, query: Tokens, machine: Machine) -> _Weights:
     size = np.abs(scores) + radius @ np.abs(tilts) + known + (uncertain + query.error) @ sizes
     relative = scores - _of(scores, winner)
     eta += _score_roundings(query, keys, size, relative, moved, machine)
-    return _Weights(relative, moved, eta * SLACK)
+    return Weights(relative, moved, eta * SLACK)
 
 
 def _of(array: Array, winner: npt.NDArray[np.int64]) -> Array:
@@ -244,39 +244,50 @@ def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
     return np.isin(np.abs(np.frexp(values)[0]), (0.0, 0.5))
 
 
-def _output(weights: _Weights, values: Array, output: Array, machine: Machine, sharp: bool) -> tuple[Array, Array]:
+def _output(weights: Weights, values: Array, output: Array, machine: Machine, sharp: bool) -> tuple[Array, Array]:
     """The rounding (C,) of one output, and a bound of its size in exact arithmetic."""
-    written, mass = values @ output, np.abs(values) @ np.abs(output)
-    count, width = values.shape
+    mass = np.abs(values) @ np.abs(output)
+    disturbed, size = disturbed_mean(weights, values @ output, mass, values.shape[1])
+    share = weights.share()
+    made = sums(share, values, output, size + disturbed, machine, added(share, values, output, machine, sharp))
+    return (disturbed + made) * SLACK, size if values.shape[1] == 1 else share @ mass
+
+
+def disturbed_mean(weights: Weights, written: Array, mass: Array, terms: int) -> tuple[Array, Array]:
+    """How far (C,) disturbed weights move the mean of ``written`` (p,), sums of ``terms`` of size ``mass``; its size."""
     at = weights.at()
     middle = at @ written / at.sum(axis=1)
     signed = written - middle[:, None]
-    gap = (np.abs(signed) + gamma(width + 2) * (mass + np.abs(middle)[:, None])) * SLACK
+    gap = (np.abs(signed) + gamma(terms + 2) * (mass + np.abs(middle)[:, None])) * SLACK
     farthest = gap.max(axis=1)
-    moved = np.abs((at * signed).sum(axis=1)) + ((weights.change() + gamma(count + 8) * at) * gap).sum(axis=1)
+    moved = np.abs((at * signed).sum(axis=1)) + ((weights.change() + gamma(len(written) + 8) * at) * gap).sum(axis=1)
     spread = np.fmin(moved * SLACK / weights.total(weights.moved), farthest)
-    size = (np.abs(middle) + spread) * SLACK
     disturbed = (weights.disturbance() * (gap + spread[:, None])).sum(axis=1) * SLACK
     disturbed = np.fmin(disturbed / weights.total(weights.moved + weights.eta), 2 * farthest)  # within the values
-    share = weights.share()
-    made = _sums(share, values, output, size + disturbed, machine, sharp)
-    return (disturbed + made) * SLACK, size if width == 1 else share @ mass
+    return disturbed, (np.abs(middle) + spread) * SLACK
 
 
-def _sums(share: Array, values: Array, output: Array, size: Array, machine: Machine, sharp: bool) -> Array:
+def added(share: Array, values: Array, output: Array, machine: Machine, sharp: bool) -> tuple[Array, Array]:
+    """What adding up may lose (C,): of weighted values, and of the weights."""
+    count, unit = len(values), machine.accumulation
+    mass, blocks = share @ (np.abs(values) @ np.abs(output)), math.ceil(count / KEYS) - 1
+    if not sharp:
+        return gamma(count + blocks, unit) * mass, np.full(len(share), gamma(count + blocks, unit))
+    adding = np.sum([_added(share * column, unit) for column in (values * np.abs(output)).T], axis=0)
+    return adding + gamma(blocks, unit) * mass, _added(share, unit) + gamma(blocks, unit)
+
+
+def sums(
+    share: Array, values: Array, output: Array, size: Array, machine: Machine, lost_in: tuple[Array, Array]
+) -> Array:
     """The rounding (C,) of weighted sums, of their division by the sum of weights, and of what comes after.
 
     A product and two roundings of the division may fall on each term; the half types round weights and the result.
+    ``lost_in`` is what adding up values and weights may lose.
     """
     count, unit = len(values), machine.accumulation
     mass = share @ (np.abs(values) @ np.abs(output))
-    blocks = math.ceil(count / KEYS) - 1
-    if sharp:
-        adding = np.sum([_added(share * column, unit) for column in (values * np.abs(output)).T], axis=0)
-        adding, normed = adding + gamma(blocks, unit) * mass, _added(share, unit) + gamma(blocks, unit)
-    else:
-        adding = gamma(count + blocks, unit) * mass
-        normed = np.full(len(share), gamma(count + blocks, unit))
+    adding, normed = lost_in
     normed = normed / (1 - np.minimum(normed, 0.5)) if normed.max() <= 0.5 else np.full(len(share), np.inf)
     half = machine.roundoff > unit
     after = gamma(int(count_roundings(output[:, None])[0]) + 2 * half, machine.roundoff)

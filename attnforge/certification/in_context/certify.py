@@ -18,7 +18,7 @@ from attnforge.certification.in_context.reading import Step, read_block
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network, digest, flatten, rounded
 from attnforge.network.flatten import is_weight
-from attnforge.targets.in_context import Iteration
+from attnforge.targets.in_context import Iteration, PromptTarget
 
 Array = npt.NDArray[np.float64]
 
@@ -41,7 +41,7 @@ def certify_box(network: Network, target: Iteration, dtype: str) -> Certificate:
     steps = read_steps(network, target, dtype)
     parts = box_drift(steps, target.algorithm, target.features, machine(dtype), box)
     reach = f"prompts of {'' if target.examples else 'at most '}{examples:,} examples"
-    return _certificate(network, target, dtype, parts, (reach, KERNEL), ((-target.data_bound, target.data_bound),))
+    return certificate_of(network, target, dtype, parts, (reach, KERNEL), ((-target.data_bound, target.data_bound),))
 
 
 def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y: Array) -> Certificate:
@@ -53,7 +53,7 @@ def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y:
     data = hashlib.sha256(np.ascontiguousarray(x).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()
     reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}"
     drift = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
-    return _certificate(network, target, dtype, found.parts, (reach, KERNEL), (), **drift)
+    return certificate_of(network, target, dtype, found.parts, (reach, KERNEL), (), **drift)
 
 
 def read_steps(network: Network, target: Iteration, dtype: str) -> list[Step]:
@@ -89,15 +89,16 @@ def _is_moderate(array: Array, dtype: str) -> bool:
     return dtype == "float16" or bool(np.all((size <= most) & (size >= 1 / most)))
 
 
-def _certificate(
+def certificate_of(
     network: Network,
-    target: Iteration,
+    target: PromptTarget,
     dtype: str,
     parts: Mapping[str, float],
     assumptions: tuple[str, ...],
     domain: tuple[tuple[float, float], ...],
     **drift: Any,
 ) -> Certificate:
+    """The certificate whose bound is the sum of the parts; refused where that is not finite."""
     bound = add_up(*parts.values())
     if not np.isfinite(bound):
         raise RefusalError(

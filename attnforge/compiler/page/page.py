@@ -87,8 +87,9 @@ def _sections(compiled: Compiled, file: str, timing: bool, points: int, seed: in
 def _sections_of_examples(compiled: Compiled, file: str) -> list[Markup]:
     """Of a network that runs an algorithm on its prompt: there is no point of a box to measure or draw."""
     lines = ["import attnforge as af", "", f"net = af.load({file!r})"]
-    lines += ["net(X, y)  # weights, for examples X (..., n, d) and y (..., n)"]
-    lines += ["net.certify(X, y)  # how far they are from the exact iteration, on these examples"]
+    call, exact = compiled.target.call, compiled.target.exact
+    lines += [f"{call}  # for examples X (..., n, d) and y (..., n)"]
+    lines += [f"{call.replace('net', 'net.certify')}  # how far that is from the {exact}, on these examples"]
     certificate: Certificate | None = compiled.certificate
     stated = [element("p", compiled.reason)] if certificate is None else _certificate(compiled)
     shell = f"attnforge certify {shlex.quote(file)} --check"

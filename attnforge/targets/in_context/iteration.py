@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets.domain import Box
 from attnforge.targets.in_context.algorithm import Algorithm, Link
 from attnforge.targets.in_context.features import Features, prompt
-from attnforge.targets.target import AnyArray, Target, TruncatedForm
+from attnforge.targets.in_context.prompt_target import PromptTarget
+from attnforge.targets.target import AnyArray
 
 Array = npt.NDArray[np.float64]
 
 MOST_STEPS = 1_000_000  # that a file may ask for
-EVERYTHING = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
-class Iteration(Target):
+class Iteration(PromptTarget):
     """Steps of an algorithm on examples X (..., n, d) and y (..., n), from w = 0: weights (..., d), or (..., d, K).
 
     ``features`` says how tokens hold the examples; ``data_bound`` bounds all |x_ij| and, of squares and Huber's loss,
@@ -36,15 +35,14 @@ class Iteration(Target):
     data_bound: float | None = None
     examples: int | None = None
 
-    layout: Literal["function", "tokens", "prompt"] = field(default="prompt", init=False)
+    call, exact = "net(X, y)", "exact weights"
 
     def __post_init__(self) -> None:
         counts = (self.steps, self.features.inputs - self.algorithm.free, self.features.outputs, self.examples or 1)
         if not all(type(n) is int and n >= 1 for n in counts) or self.steps > MOST_STEPS:
             got = f"{self.steps} steps, {self.features.inputs} inputs, {self.examples} examples"
             raise TargetError("Steps, inputs and examples are whole numbers from 1", got, "Give positive numbers")
-        if self.data_bound is not None and not (np.isfinite(self.data_bound) and self.data_bound > 0):
-            raise TargetError("`data_bound` must be positive and finite", repr(self.data_bound), "Bound |x| and |y|")
+        self.check_data_bound()
         object.__setattr__(self, "outputs", None if self.features.outputs == 1 else self.features.outputs)
 
     @property
@@ -56,12 +54,6 @@ class Iteration(Target):
     def fit_intercept(self) -> bool:
         """Whether the last weight is an intercept."""
         return self.algorithm.free > 0
-
-    @property
-    def domain(self) -> Box:  # type: ignore[override]
-        """The data box: bounds of every |x_ij| and |y_i|; all finite numbers where none are known."""
-        bound = EVERYTHING if self.data_bound is None else self.data_bound
-        return Box(-bound, bound)
 
     def values(self, points: AnyArray) -> AnyArray:
         """Weights for examples (..., n, d + 1), y in the last column."""
@@ -124,16 +116,6 @@ class Iteration(Target):
     def with_steps(self, steps: int) -> Iteration:
         """The same iteration, longer or shorter."""
         return replace(self, steps=steps)
-
-    def on(self, domain: Box) -> Iteration:
-        """The same iteration on another data box, symmetric about zero."""
-        if domain.shape != () or float(domain.lower) != -float(domain.upper):
-            raise TargetError("A data box is |x|, |y| <= bound", f"shape {domain.shape}", "Use af.Box(-bound, bound)")
-        return replace(self, data_bound=float(domain.upper))
-
-    def truncated_form(self) -> TruncatedForm:
-        """Refused: an iteration is no truncated linear function."""
-        raise TargetError("The target must be a truncated linear function", self.describe(), "Use a formula")
 
     def describe(self) -> str:
         """One line for people."""

@@ -8,12 +8,9 @@ The second is $-|x - x_i|^2/(2h^2)$ plus $|x|^2/(2h^2)$, which all examples shar
 approximated: network and closed form agree to rounding, for any number of examples with the same weights, and the
 softmax subtracts the largest score, so that an x far from every example gets its nearest label, not 0/0.
 
-**What the tokens hold.** Query tokens are the network's input, example tokens its second input: q queries meet n
-examples and nobody else. A query token is x, an example token $(x_i, y_i)$: raw data. The Gaussian kernel needs
-$|x_i|^2$, which is not linear in $x_i$: the prompt puts it into the token, $(x_i, |x_i|^2, y_i)$, a feature of the
-inputs alone. The prompt also measures all points from the first example, which the kernel does not notice: otherwise
-points near 2000 with h = 1 would lose six digits to cancellation. What is left is a relative error of about
-$u\,D^2/h^2$ for points at most D apart, u the roundoff.
+Query tokens are the network's input, example tokens its second input: q queries meet n examples and nobody else. What
+they hold is said in :mod:`attnforge.targets.in_context.kernel`. What is left is a relative error of about $u\,D^2/h^2$
+for points at most D apart, u the roundoff.
 
 **Causal.** Query i sees the examples before it. There is no mask in the representation, so positions make one: query i
 brings $-M$ at the places j >= i, example j brings $e_j$, and the score becomes $s_{ij} - M[j \ge i]$. As long as
@@ -24,48 +21,17 @@ weights, n by n of them (the mask has full rank): the number of examples is fixe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
-
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import RefusalError, TargetError
+from attnforge.errors import RefusalError
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term
-from attnforge.theorems.in_context.formats import zeros_for
+from attnforge.targets.in_context.kernel import Kernel, KernelAverage
 
 Array = npt.NDArray[np.float64]
-Kernel = Literal["gaussian", "softmax"]
 
 HIDDEN = 1e30  # M: finite in float32 and bfloat16, and above the scores of points 1e14 bandwidths apart
 MOST_CAUSAL = 2048  # examples: four n by n matrices of positions, 128 MiB, and a product of them, n^3
-
-
-def check_kernel(kernel: str, bandwidth: float) -> None:
-    """Raise unless the kernel is one of ours and the sharpness 1/h^2 is a positive number."""
-    if kernel not in get_args(Kernel):
-        raise TargetError("`kernel` must be 'gaussian' or 'softmax'", repr(kernel), "Use 'gaussian'")
-    if not (np.isfinite(bandwidth) and 1e-150 <= bandwidth <= 1e150):
-        raise TargetError("`bandwidth` must be a positive number between 1e-150 and 1e150", repr(bandwidth), "Use 1.0")
-
-
-def tokens(kernel: Kernel, x: Any, y: Any, queries: Any) -> tuple[Any, Any]:
-    """Query tokens (..., q, d) and example tokens (..., n, d + k), or d + 1 + k with the Gaussian kernel.
-
-    From x (..., n, d), y (..., n, k) and queries (..., q, d), all NumPy or all torch.
-
-    >>> tokens("gaussian", np.array([[2.0], [5.0]]), np.array([[7.0], [8.0]]), np.array([[4.0]]))
-    (array([[2.]]), array([[0., 0., 7.], [3., 9., 8.]]))
-    """
-    if kernel == "gaussian":
-        queries, x = queries - x[..., :1, :], x - x[..., :1, :]
-    parts = [x, (x * x).sum(-1)[..., None], y] if kernel == "gaussian" else [x, y]
-    found = zeros_for(x, y, (*x.shape[:-1], sum(part.shape[-1] for part in parts)))
-    start = 0
-    for part in parts:
-        found[..., start : start + part.shape[-1]] = part
-        start += part.shape[-1]
-    return queries, found
 
 
 def network(kernel: Kernel, bandwidth: float, features: int, outputs: int = 1, examples: int | None = None) -> Network:
@@ -75,16 +41,15 @@ def network(kernel: Kernel, bandwidth: float, features: int, outputs: int = 1, e
     >>> net(np.array([[0.0]]), np.array([[3.0, 5.0], [-4.0, 6.0]]))
     array([[5.5]])
     """
-    places = _Places(kernel, features, outputs)
-    context = (examples, places.width)
+    places = KernelAverage(kernel, bandwidth, features, outputs, examples)
     head = Head(
-        query=np.diag(places.sharpness(bandwidth)),
+        query=np.diag(_sharpness(places)),
         output=np.eye(outputs),
         key=np.eye(places.width, places.scored),
         value=np.eye(places.width)[:, places.scored :],
         key_rows=Rows(source="context"),
     )
-    return Network((*places.with_constant(), Attention((head,))), features, context=context)
+    return Network((*_with_constant(places), Attention((head,))), features, context=(examples, places.width))
 
 
 def causal_network(kernel: Kernel, bandwidth: float, features: int, outputs: int, examples: int) -> Network:
@@ -92,12 +57,12 @@ def causal_network(kernel: Kernel, bandwidth: float, features: int, outputs: int
     if examples > MOST_CAUSAL:
         remedy = "Use fewer examples, or predict each query from its own prefix"
         raise RefusalError(f"Positions are n by n weights: at most {MOST_CAUSAL:,} examples", str(examples), remedy)
-    places, n = _Places(kernel, features, outputs), examples
+    places, n = KernelAverage(kernel, bandwidth, features, outputs, examples), examples
     r, start = places.scored + 1 + n, places.scored
     constant = np.zeros((n, r))
     constant[:, features : start + 1] = 1.0
     constant[:, start + 1 :] = np.triu(np.ones((n, n)))
-    sharpness = np.concatenate([places.sharpness(bandwidth), [-HIDDEN / 2], np.full(n, -HIDDEN)])
+    sharpness = np.concatenate([_sharpness(places), [-HIDDEN / 2], np.full(n, -HIDDEN)])
     key = np.zeros((places.width + n, r))
     key[:start, :start], key[places.width :, start + 1 :] = np.eye(start), np.eye(n)
     sees_nobody = np.zeros((1, r))
@@ -117,30 +82,15 @@ def causal_network(kernel: Kernel, bandwidth: float, features: int, outputs: int
     return Network(layers, features, n, (n, places.width), context_layers=(told,))
 
 
-@dataclass(frozen=True)
-class _Places:
-    """What a token of an example holds: what scores read (x, and |x|^2 with the Gaussian kernel), then labels."""
+def _sharpness(places: KernelAverage) -> Array:
+    """What the query's entries are multiplied by: (1, .., 1, -1/2) / h^2."""
+    found = np.full(places.scored, 1.0 / places.bandwidth**2)
+    found[places.features :] *= -0.5
+    return found
 
-    kernel: Kernel
-    features: int
-    outputs: int
 
-    @property
-    def scored(self) -> int:
-        return self.features + (self.kernel == "gaussian")
-
-    @property
-    def width(self) -> int:
-        return self.scored + self.outputs
-
-    def sharpness(self, bandwidth: float) -> Array:
-        """What the query's entries are multiplied by: (1, .., 1, -1/2) / h^2."""
-        found = np.full(self.scored, 1.0 / bandwidth**2)
-        found[self.features :] *= -0.5
-        return found
-
-    def with_constant(self) -> tuple[Linear, ...]:
-        """The query's constant 1, which meets |x_i|^2: its bias."""
-        if self.kernel == "softmax":
-            return ()
-        return (Linear((Term(np.eye(self.features, self.scored)),), np.eye(self.scored)[-1:]),)
+def _with_constant(places: KernelAverage) -> tuple[Linear, ...]:
+    """The query's constant 1, which meets |x_i|^2: its bias."""
+    if places.kernel == "softmax":
+        return ()
+    return (Linear((Term(np.eye(places.features, places.scored)),), np.eye(places.scored)[-1:]),)

@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Attention, attention_weights, check_architecture, digest, flatten, rounded
 from attnforge.runtime import AttentionNetwork, audit
+from attnforge.targets.in_context.kernel import check_kernel, tokens
 from attnforge.theorems.in_context.formats import concatenated
-from attnforge.theorems.in_context.kernel_regression import (
-    MOST_CAUSAL,
-    causal_network,
-    check_kernel,
-    network,
-    tokens,
-)
+from attnforge.theorems.in_context.kernel_regression import MOST_CAUSAL, causal_network, network
 
 KERNELS = ("gaussian", "softmax")
 

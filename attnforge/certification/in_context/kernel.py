@@ -1,0 +1,310 @@
+r"""Certificates of kernel regression by one head: for one prompt, and for all prompts of a data box.
+
+The head's scores are a bilinear form of query token and example token, $(x, 1)\,M\,t$, its answers a linear one, $tN$.
+Both are multiplied out in balls and compared with the kernel's, $M^*$ and $N^*$ (1/h^2 times x.x_i and -|x_i|^2/2; the
+labels): $(|x|, 1)\,|M - M^*|\,|t|$ is what exact arithmetic does to a score, $|t|\,|N - N^*|$ to a label. The run adds
+roundings: of tokens (differences and |x_i|^2 in float64, then cast), of projections, of scores, of exponentials, of
+sums. With log-weights off by at most $\eta_i$, the average f of labels moves by at most
+$$ \frac{\sum_i p_i (e^{\eta_i} - 1)\,|y_i - f|}{\sum_i p_i e^{-\eta_i}} , \qquad\text{or}\qquad
+   2Y\tanh(\eta/2) \quad\text{for labels within } \pm Y \text{ and } \eta_i \le \eta : $$
+the mean of numbers in [-Y, Y] moves most where half of the weight, raised by $e^\eta$, lies on one end and half,
+lowered as much, on the other. The second is what a data box knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_mat
+
+from attnforge.balls import Machine, gamma, machine, precision, upper
+from attnforge.certification.certificate import Certificate
+from attnforge.certification.enclosure.run import (
+    BLOCK,
+    SLACK,
+    Weights,
+    added,
+    disturbed_mean,
+    sums,
+)
+from attnforge.certification.in_context import aggregation
+from attnforge.certification.in_context.certify import EXAMPLES, KERNEL, certificate_of
+from attnforge.certification.in_context.links import exponential
+from attnforge.certification.tokens import count_roundings
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.network import Attention, Head, Linear, Network, rounded
+from attnforge.targets.in_context import KernelAverage
+
+Array = npt.NDArray[np.float64]
+
+UNKNOWN = "no data_bound was given: net.certify(X, y, X_query) certifies one prompt"
+RANGE, RANGE_64 = 2.0**126, 2.0**1022  # sums up to here, and their products by log2(e), do not overflow
+
+
+def certify_average_box(network: Network, target: KernelAverage, dtype: str) -> Certificate:
+    """A bound of |network - exact average| for all examples, labels and queries within the target's data bound."""
+    if target.data_bound is None:
+        raise RefusalError("A certificate for all prompts needs a bound of the data", "none", UNKNOWN)
+    n, bound = target.examples or EXAMPLES, target.data_bound
+    head = _Head(network, target, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
+        parts = head.on_box(n, bound)
+    reach = f"prompts of {'' if target.examples else 'at most '}{n:,} examples"
+    return certificate_of(network, target, dtype, parts, (reach, KERNEL), ((-bound, bound),))
+
+
+def certify_average(
+    network: Network, target: KernelAverage, dtype: str, x: Array, y: Array, queries: Array
+) -> Certificate:
+    """A bound of |network - exact average| for examples x (n, d), y (n, k) and queries (q, d)."""
+    head = _Head(network, target, dtype)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        parts = head.on_prompt(x, y, queries)
+    data = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in (x, y, queries))).hexdigest()
+    reach = f"one prompt: the {len(x):,} examples and {len(queries):,} queries with SHA-256 {data[:16]}"
+    return certificate_of(network, target, dtype, parts, (reach, KERNEL), ())
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Bounds (rows, features): ``size`` of numbers in exact arithmetic, ``off`` of how far the run's are from them."""
+
+    size: Array
+    off: Array
+
+    def times(self, matrix: Array, machine: Machine) -> _Held:
+        """After a product with a matrix, its terms added in any order."""
+        size, off = self.size @ np.abs(matrix), self.off @ np.abs(matrix)
+        charged = np.array([gamma(int(k), machine.roundoff) for k in count_roundings(matrix)])
+        lost = (matrix != 0).sum(axis=0) * machine.underflow
+        return _fitting(_Held(size * SLACK, (off + charged * (size + off) + lost) * SLACK), machine)
+
+    def plus(self, constant: Array | None, machine: Machine) -> _Held:
+        """After adding a constant: exact where either side is zero."""
+        if constant is None:
+            return self
+        size = self.size + np.abs(constant)
+        rounds = (self.size + self.off > 0) & (constant != 0)
+        off = self.off + machine.roundoff * rounds * (size + self.off)
+        return _fitting(_Held(size * SLACK, off * SLACK), machine)
+
+    def cast(self, machine: Machine) -> _Held:
+        """After a cast from float64: the half types are reached through float32, two roundings."""
+        if machine.name == "float64":
+            return _fitting(self, machine)
+        once = machine.roundoff * (1 + 2.0**-10) * (self.size + self.off) + machine.underflow
+        return _fitting(_Held(self.size, (self.off + once) * SLACK), machine)
+
+    @property
+    def run(self) -> Array:
+        """Bounds of the run's numbers."""
+        return self.size + self.off
+
+
+class _Head:
+    """The numbers of the one head, as they run in a dtype, and what they do to the average."""
+
+    def __init__(self, network: Network, target: KernelAverage, dtype: str) -> None:
+        self.target, self.machine = target, machine(dtype)
+        self.map, self.constant, self.head = _read(rounded(network, dtype), target)
+        query, key, value = (np.asarray(each) for each in (self.head.query, self.head.key, self.head.value))
+        self.query, self.key, self.value = query, key, value
+        d, scored = target.features, target.scored
+        with precision():
+            first = np.zeros(len(query)) if self.constant is None else self.constant
+            read = _matrix(np.vstack([np.eye(d, len(query)) if self.map is None else self.map, first]))
+            scores = read * _matrix(query) * _matrix(key).transpose()
+            answers = _matrix(value) * _matrix(self.head.output)
+            sharpness = 1 / arb(target.bandwidth) ** 2
+            for i in range(scored):  # (x, 1) meets x_i and, of the Gaussian kernel, |x_i|^2
+                scores[i, i] -= sharpness if i < d else -sharpness / 2
+            for i in range(target.outputs):
+                answers[scored + i, i] -= 1
+            self.wrong_scores, self.wrong_answers = _sizes(scores), _sizes(answers)
+
+    def on_box(self, n: int, bound: float) -> dict[str, float]:
+        """The parts of the bound for n examples, all numbers of whose prompts are at most ``bound``."""
+        d, k, gaussian = self.target.features, self.target.outputs, self.target.kernel == "gaussian"
+        reach = 2 * bound if gaussian else bound
+        points, labels = np.full((1, d), reach), np.full((1, k), bound)
+        asking, told = self._held(points, points, labels)
+        off, both = self._scores(asking, told)
+        eta = float((off + self._exponentials(n, 2 * (both + off), both)).max())
+        moved = 2 * bound * math.tanh(min(eta, 1e3) / 2) * SLACK
+        values, output = self._values(told, n), np.abs(self.head.output)
+        wrong, lost = self._wrong_answers(told)[0] * SLACK, values.off[0] @ output * SLACK
+        share = np.full((1, n), 1 / n)
+        held, size = np.broadcast_to(values.run, (n, values.run.shape[1])), bound + moved + wrong + lost
+        made = []
+        for column, whole in zip(self.head.output.T, size, strict=True):
+            lost_in = added(share, held, column, self.machine, sharp=False)
+            made.append(float(sums(share, held, column, np.array([whole]), self.machine, lost_in)[0]))
+        return _worst(np.full(k, moved), wrong, lost + np.array(made))
+
+    def on_prompt(self, x: Array, y: Array, queries: Array) -> dict[str, float]:
+        """The parts of the bound for examples x (n, d), y (n, k), at the worst of the queries (q, d)."""
+        points, examples = self.target.prompt(x, y, queries)
+        step = max(1, BLOCK // len(x))
+        found = [self._at(points[i : i + step], examples, y) for i in range(0, len(points), step)]
+        scores, answers, rounding = (np.concatenate(part) for part in zip(*found, strict=True))
+        return _worst(scores.ravel(), answers.ravel(), rounding.ravel())
+
+    def _at(self, points: Array, examples: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The parts (q, k) of the bound at query tokens (q, d) before example tokens (n, width)."""
+        d, target = self.target.features, self.target
+        asking, told = self._held(np.abs(points), np.abs(examples[:, :d]), np.abs(y))
+        off, both = self._scores(asking, told)
+        weights = self._weights(points, examples, off, both)
+        share = np.nan_to_num(weights.share(), nan=1.0)
+        values, wrong = self._values(told, len(y)), share @ self._wrong_answers(told) * SLACK
+        lost = 2 * share @ values.off @ np.abs(self.head.output)  # of labels, and in sums of what is off
+        exact = examples @ self.value
+        scores, made = np.zeros((2, len(points), target.outputs))
+        for j in range(target.outputs):
+            moved, size = disturbed_mean(weights, y[:, j], np.abs(y[:, j]), 1)
+            scores[:, j] = np.minimum(moved, np.ptp(y[:, j]) * SLACK)  # both averages lie between the labels
+            column, whole = self.head.output[:, j], size + scores[:, j] + wrong[:, j] + lost[:, j]
+            any_order, normed = added(share, exact, column, self.machine, sharp=True)
+            adding = np.fmin(any_order, self._in_order(weights, exact) @ np.abs(column))
+            made[:, j] = sums(share, exact, column, whole, self.machine, (adding, normed)) + lost[:, j]
+        return scores, wrong, made
+
+    def _in_order(self, weights: Weights, values: Array) -> Array:
+        """What adding up values (n, v) in the order of keys may lose, (q, v), beside the sum of weights.
+
+        Partial sums of the run's weights differ from those of the exact ones by what all weights may differ. A running
+        maximum scales sums, and their roundings with them, by no power of two: half a unit in the last place of twice
+        a partial sum is at least its roundoff.
+        """
+        at, unit, (n, width) = weights.at(), self.machine.accumulation, values.shape
+        total = weights.total(weights.moved + weights.eta)[:, None]
+        apart = (weights.change() + weights.disturbance()) @ np.abs(values)
+        terms = at[:, :, None] * values
+        lost = aggregation.summation(terms.transpose(1, 0, 2).reshape(n, -1), 0, self.machine, 2.0)
+        return np.asarray((lost.reshape(-1, width) + 4 * n * unit * apart) / total * SLACK)
+
+    def _weights(self, points: Array, examples: Array, off: Array, both: Array) -> Weights:
+        """Exact log-weights, as well as float64 knows them, and by how much the run's may differ."""
+        d, h = self.target.features, self.target.bandwidth
+        known = np.abs(points) @ np.abs(examples[:, :d]).T
+        scores = points @ examples[:, :d].T
+        if self.target.kernel == "gaussian":
+            scores, known = scores - examples[:, d] / 2, known + examples[:, d] / 2
+        scores, known = scores / h**2, (gamma(2 * d + 16) * known + d * 2.0**-1021) / h**2
+        best = scores.argmax(axis=1)[:, None]
+        relative = scores - np.take_along_axis(scores, best, axis=1)
+        moved = known + np.take_along_axis(known, best, axis=1) + 2.0**-51 * np.abs(relative)
+        np.put_along_axis(moved, best, 0.0, axis=1)  # relative to itself
+        unsure = off + moved * SLACK
+        apart = (relative + unsure).max(axis=1, keepdims=True) - relative + unsure
+        eta = off + self._exponentials(len(examples), apart, both)
+        return Weights(relative, moved * SLACK, np.nan_to_num(eta * SLACK, nan=np.inf))
+
+    def _held(self, points: Array, x: Array, y: Array) -> tuple[_Held, _Held]:
+        """Query and example tokens, from the sizes of what float64 makes of the data."""
+        if self.target.kernel == "softmax":
+            asking, told = (_Held(size, np.zeros_like(size)) for size in (points, np.hstack([x, y])))
+            return asking.cast(self.machine), told.cast(self.machine)
+        d, unit = x.shape[1], gamma(1)  # differences from the first example are rounded once
+        square = ((x * x).sum(axis=1, keepdims=True) + d * 2.0**-1021) * SLACK
+        off = np.hstack([unit * x, gamma(d + 2) * square + d * 2.0**-1021, np.zeros_like(y)])
+        asking, told = _Held(points * SLACK, unit * points * SLACK), _Held(np.hstack([x * SLACK, square, y]), off * SLACK)
+        return asking.cast(self.machine), told.cast(self.machine)
+
+    def _scores(self, asking: _Held, told: _Held) -> tuple[Array, Array]:
+        """How far (q, n) the run's scores are from the kernel's, before the largest is subtracted; sizes of scores."""
+        machine, ones = self.machine, np.ones((len(asking.size), 1))
+        mapped = asking if self.map is None else asking.times(self.map, machine)
+        query, key = mapped.plus(self.constant, machine).times(self.query, machine), told.times(self.key, machine)
+        both = query.run @ key.run.T * SLACK
+        if not both.max() < (RANGE_64 if machine.name == "float64" else RANGE):
+            got = f"one of about {float(both.max()):.3g}"
+            raise RefusalError("Scores (points / bandwidth)^2 must not overflow", got, "Use a larger bandwidth")
+        exact = np.hstack([asking.size, ones]) @ self.wrong_scores @ told.size.T
+        width = self.query.shape[1]
+        made = gamma(width, machine.accumulation) * both + 4 * width * machine.underflow
+        return (exact + query.off @ key.size.T + query.run @ key.off.T + made) * SLACK, both
+
+    def _exponentials(self, n: int, apart: Array, both: Array) -> Array:
+        """What subtracting the largest score, ``apart`` above, and the exponentials do to log-weights.
+
+        float32 kernels may work with powers of two: a product by log2(e), known to a unit, before the subtraction.
+        """
+        unit, double = self.machine.accumulation, self.machine.name == "float64"
+        made = apart if double else 4 * apart + 2 * both
+        blocks = math.ceil(n / aggregation.BLOCK)  # each further one rescales what is summed so far
+        return np.asarray((unit * (1 + 2.0**-12) * made + blocks * (exponential(self.machine) + 4 * unit)) * SLACK)
+
+    def _wrong_answers(self, told: _Held) -> Array:
+        """How far (n, k) what the head answers for an example is from its labels, in exact arithmetic."""
+        return np.asarray(told.size @ self.wrong_answers * SLACK)
+
+    def _values(self, told: _Held, n: int) -> _Held:
+        """The values that are summed up; refused where their sums may overflow."""
+        values = told.times(self.value, self.machine)
+        if not 2 * n * values.run.max() < (RANGE_64 if self.machine.name == "float64" else RANGE):
+            got = f"{n:,} labels up to {float(values.run.max()):.3g}"
+            raise RefusalError("Sums of labels must not overflow", got, "Scale the labels")
+        return values
+
+
+def _read(run: Network, target: KernelAverage) -> tuple[Array | None, Array | None, Head]:
+    """The linear map and the constant that queries pass, and the head; anything else is refused with the place."""
+    told = (target.examples, target.width)
+    shape = run.features == target.features and run.tokens is None
+    if not shape or run.context not in ((None, target.width), told) or run.context_layers:
+        _refuse("queries, and as second input examples as they are", f"second input {run.context}")
+    *before, last = run.layers
+    if not isinstance(last, Attention) or len(last.heads) != 1 or last.residual or len(before) > 1:
+        _refuse("at most one linear map, and one head", f"{len(run.layers)} layers")
+    map_, constant = _linear(before[0]) if before else (None, None)
+    head, keys = last.heads[0], last.heads[0].key_rows
+    everybody = head.query_rows.kind == "all" and keys is not None and (keys.kind, keys.source) == ("all", "context")
+    if not everybody or head.memory_keys is not None:
+        _refuse("a head of all queries over all examples", "a head over others")
+    if head.output.shape[1] != target.outputs:
+        _refuse(f"{target.outputs} outputs", f"{head.output.shape[1]}")
+    return map_, constant, head
+
+
+def _linear(layer: object) -> tuple[Array | None, Array | None]:
+    if not isinstance(layer, Linear) or len(layer.terms) != 1 or layer.terms[0].mix is not None:
+        _refuse("a linear map of one term, token by token", "another layer")
+    (term,), constant = layer.terms, layer.constant
+    if (term.map is not None and term.map.ndim != 2) or (constant is not None and len(constant) != 1):
+        _refuse("the same linear map at every token", "one that depends on the token")
+    return term.map, None if constant is None else constant[0]
+
+
+def _refuse(wanted: str, got: str) -> NoReturn:
+    raise CertificateError(f"The proof of kernel regression reads {wanted}", got, "Rebuild the network")
+
+
+def _fitting(held: _Held, machine: Machine) -> _Held:
+    largest = float(held.run.max(initial=0.0))
+    if not largest < machine.largest / 2:
+        got = f"one of about {largest:.3g}"
+        raise RefusalError(f"All numbers of a run must fit {machine.name}", got, "Scale the data, or use a wider dtype")
+    return held
+
+
+def _matrix(array: Array) -> arb_mat:
+    return arb_mat(*array.shape, array.ravel().tolist())
+
+
+def _sizes(matrix: arb_mat) -> Array:
+    """Upper bounds of the absolute values; exact zeros stay zero."""
+    entries = [0.0 if entry == 0 else upper(abs(entry)) for entry in matrix.entries()]
+    return np.array(entries).reshape(matrix.nrows(), matrix.ncols())
+
+
+def _worst(scores: Array, answers: Array, rounding: Array) -> dict[str, float]:
+    """The parts where their sum is largest."""
+    total = scores + answers + rounding
+    at = int(np.argmax(np.where(np.isnan(total), np.inf, total)))
+    return {"scores": float(scores[at]), "answers": float(answers[at]), "rounding": float(rounding[at])}
