@@ -1,13 +1,14 @@
-"""Networks that run an algorithm on their prompt, changed in every way: is a bound ever believed that is not true?
+"""Networks that read the examples of a prompt, changed in every way: is a bound ever believed that is not true?
 
 Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/in_context_mutations.py --count 100``: so many changes of every
 algorithm, route and dtype go to ``benchmarks/results/in_context_mutations.md``. A change is drawn from its seed: an
 entry of an array (by a unit in the last place up to a hundredfold, or out of nothing), a whole array or a pair of them,
-rows, heads, a residual, in all blocks or in one; or the target: a level, an answer, steps, step size, penalties, bound.
+rows, heads, a residual, in all blocks or in one; or the target: a level, an answer, steps, step size, penalties, bound,
+bandwidth, kernel.
 
 The checker is handed the changed network with the old bound and fresh digests. The prover certifies it anew, for the
 data box and for single prompts. All of them are compared with runs of the torch module, in the network's dtype, on
-prompts of the box, against the exact iteration in extended precision.
+prompts of the box, against the exact iteration or average in extended precision.
 """
 
 from __future__ import annotations
@@ -27,17 +28,33 @@ from attnforge import in_context
 from attnforge.certification.certificate import target_digest
 from attnforge.certification.checker.check import check
 from attnforge.certification.checker.in_context import sample
-from attnforge.compiler.in_context import InContextNetwork, certified_iteration
-from attnforge.errors import AttnforgeError
+from attnforge.compiler.in_context import InContextNetwork
+from attnforge.compiler.kernel import KernelNetwork
+from attnforge.errors import AttnforgeError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Network, Rows, digest
-from attnforge.targets.in_context import Iteration
+from attnforge.targets.in_context import Iteration, KernelAverage
 
 Array = npt.NDArray[np.float64]
 Rng = np.random.Generator
 
 RESULTS = Path(__file__).parent / "results" / "in_context_mutations.md"
 PROMPTS = 6  # of the box, beside those the checker tries itself
+Net = InContextNetwork | KernelNetwork
+Goal = Iteration | KernelAverage
 ARRAYS = ("query", "key", "value", "output", "memory_keys", "memory_values")
+
+
+def _kernel(kernel: Any) -> Callable[..., in_context.KernelRegression]:
+    """Kernel regression has one route and no steps."""
+
+    def made(route: str, dtype: str, **_: Any) -> in_context.KernelRegression:
+        if route != "small_sharpness":
+            raise RefusalError("A kernel is one head, by no other route", route)
+        return in_context.KernelRegression(0.7, kernel, dtype)
+
+    return made
+
+
 ALGORITHMS: dict[str, Callable[..., Any]] = {
     "least squares": in_context.LeastSquares,
     "ridge": lambda **more: in_context.Ridge(alpha=0.2, **more),
@@ -47,14 +64,16 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "logistic": lambda **more: in_context.Logistic(alpha=0.1, **more),
     "softmax": lambda **more: in_context.SoftmaxRegression(classes=3, **more),
     "Poisson": lambda **more: in_context.Poisson(learning_rate=0.1, **more),
+    "Gaussian kernel": _kernel("gaussian"),
+    "softmax kernel": _kernel("softmax"),
 }
 
 
-def build(algorithm: str, route: str, dtype: str, steps: int = 2, anchors: int = 12) -> InContextNetwork | None:
+def build(algorithm: str, route: str, dtype: str, steps: int = 2, anchors: int = 12) -> Net | None:
     """A small network; None where there is none."""
     more = {"anchors": anchors} if route == "interpolation" else {}
     try:
-        made: InContextNetwork = ALGORITHMS[algorithm](steps=steps, route=route, dtype=dtype, **more).build(
+        made: Net = ALGORITHMS[algorithm](steps=steps, route=route, dtype=dtype, **more).build(
             features=2, examples=3, data_bound=1.0
         )
     except AttnforgeError:
@@ -68,7 +87,7 @@ class Mutant:
 
     what: str
     network: Network
-    target: Iteration
+    target: Goal
 
 
 @dataclass(frozen=True)
@@ -87,7 +106,7 @@ class Outcome:
         return found + ["prover, prompt"] * any(not error <= bound for error, bound in self.prompts)
 
 
-def mutants(net: InContextNetwork, count: int, seed: int = 0) -> Iterator[Mutant]:
+def mutants(net: Net, count: int, seed: int = 0) -> Iterator[Mutant]:
     """So many changes of a network or its target that can be made at all."""
     made, draw = 0, seed * 1_000_003
     while made < count:
@@ -105,7 +124,7 @@ def mutants(net: InContextNetwork, count: int, seed: int = 0) -> Iterator[Mutant
         made += 1
 
 
-def judged(net: InContextNetwork, mutant: Mutant) -> Outcome:
+def judged(net: Net, mutant: Mutant) -> Outcome:
     """What checker and prover say of a mutant, and what it does."""
     assert net.certificate is not None
     bound = mutant.target.domain
@@ -116,11 +135,11 @@ def judged(net: InContextNetwork, mutant: Mutant) -> Outcome:
         domain=((float(bound.lower), float(bound.upper)),),
     )
     verdict = check(mutant.network, mutant.target, stored, net.dtype).verdict
-    run = InContextNetwork(mutant.network, mutant.target, None, net.construction, net.dtype)
+    run: Any = type(net)(mutant.network, mutant.target, None, net.construction, net.dtype)  # type: ignore[arg-type]
     prompts = [sample(mutant.target, seed) for seed in range(PROMPTS)]
-    errors = [_error(run, *each) for each in prompts]
+    errors = [_error(run, each) for each in prompts]
     try:
-        proved = certified_iteration(mutant.network, mutant.target, net.construction, net.dtype).certificate
+        proved = run.with_network(mutant.network).certificate
     except AttnforgeError:
         proved = None
     single = []
@@ -133,19 +152,24 @@ def judged(net: InContextNetwork, mutant: Mutant) -> Outcome:
     return Outcome(verdict, worst, None if proved is None else proved.bound, tuple(single))
 
 
-def _error(run: InContextNetwork, x: Array, y: Array) -> float:
+def _error(run: Net, prompt: tuple[Array, ...]) -> float:
     import torch
 
+    data, wide = [torch.from_numpy(each) for each in prompt], [each.astype(np.longdouble) for each in prompt]
     with torch.no_grad(), np.errstate(all="ignore"):
         try:
-            found = run._module(torch.from_numpy(x), torch.from_numpy(y)).double().numpy()
-        except (IndexError, RuntimeError):
+            inputs = run.target.prompt(*data) if isinstance(run, KernelNetwork) else data
+            found = run._module(*inputs).double().numpy()
+        except (AttnforgeError, IndexError, RuntimeError):
             return math.nan  # it does not run
-        return float(np.abs(found - run.target.weights(x.astype(np.longdouble), y.astype(np.longdouble))).max())
+        exact = run.target.average if isinstance(run, KernelNetwork) else run.target.weights
+        return float(np.abs(found - exact(*wide)).max())
 
 
-def _changed_target(target: Iteration, rng: Rng) -> tuple[str, Iteration]:
+def _changed_target(target: Goal, rng: Rng) -> tuple[str, Goal]:
     factor = _factor(rng)
+    if isinstance(target, KernelAverage):
+        return _changed_average(target, factor, rng)
     algorithm, features = target.algorithm, target.features
     kinds = ["learning_rate", "l2", "l1", "delta", "data_bound", "steps", "examples"]
     kind = rng.choice(kinds + ["level", "answer"] * bool(features.levels))
@@ -166,13 +190,22 @@ def _changed_target(target: Iteration, rng: Rng) -> tuple[str, Iteration]:
     return f"{kind} * {factor:.3g}", replace(target, features=replace(features, **{name: tuple(held)}))
 
 
-def _changed_network(net: InContextNetwork, rng: Rng) -> tuple[str, Network]:
+def _changed_average(target: KernelAverage, factor: float, rng: Rng) -> tuple[str, KernelAverage]:
+    kind = str(rng.choice(["bandwidth", "data_bound", "examples", "kernel"]))
+    if kind == "examples":
+        return kind, replace(target, examples=int(rng.choice([1, 2, 30])))
+    if kind == "kernel":
+        return kind, replace(target, kernel="softmax" if target.kernel == "gaussian" else "gaussian")
+    return f"{kind} * {factor:.3g}", replace(target, **{kind: abs(getattr(target, kind) * factor)})
+
+
+def _changed_network(net: Net, rng: Rng) -> tuple[str, Network]:
     """One layer of the block is changed: in all blocks, or in one of them."""
-    block = list(net.block)
+    block, steps = (list(net.block), net.steps) if isinstance(net, InContextNetwork) else (list(net.network.layers), 1)
     place = int(rng.integers(len(block)))
     what, layer = _changed_layer(block[place], rng)
     layers, everywhere = list(net.network.layers), rng.random() < 0.5
-    chosen = range(net.steps) if everywhere else [int(rng.integers(net.steps))]
+    chosen = range(steps) if everywhere else [int(rng.integers(steps))]
     for t in chosen:
         layers[t * len(block) + place] = layer
     where = f"layer {place} of {'all blocks' if everywhere else 'one block'}"
@@ -184,8 +217,11 @@ def _changed_layer(layer: Layer, rng: Rng) -> tuple[str, Layer]:
         assert isinstance(layer, Linear)
         term = layer.terms[0]
         assert term.map is not None
+        if layer.constant is not None and rng.random() < 0.5:
+            what, constant = _changed_array(layer.constant, rng)
+            return f"constant: {what}", replace(layer, constant=constant)
         what, changed = _changed_array(term.map, rng)
-        return f"map: {what}", Linear((replace(term, map=changed),))
+        return f"map: {what}", replace(layer, terms=(replace(term, map=changed),))
     heads, i = list(layer.heads), int(rng.integers(len(layer.heads)))
     kind = rng.choice(["head", "head", "head", "head", "outputs", "again", "without", "residual", "opposite"])
     if kind == "head":
@@ -220,7 +256,10 @@ def _changed_head(head: Head, rng: Rng) -> tuple[str, Head]:
         return f"{first} / {factor:.3g}, {others[0]} * it", replace(
             head, **{first: getattr(head, first) / factor}, **more
         )
-    rows = [Rows(), Rows("own"), *(Rows.some(each) for each in ([0], [1], [0, 1], [1, 0], [0, 0], [2], [0, 1, 2]))]
+    told = head.key_rows is not None and head.key_rows.source == "context" and kind == "key_rows"
+    source: Any = "context" if told else "state"
+    some = ([0], [1], [0, 1], [1, 0], [0, 0], [2], [0, 1, 2])
+    rows = [Rows(source=source), Rows("own"), *(Rows.some(each, source) for each in some)]
     return kind, replace(head, **{kind: rows[int(rng.integers(len(rows)))]})
 
 

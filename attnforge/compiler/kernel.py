@@ -117,7 +117,7 @@ class KernelNetwork(Compiled):
         """The same average with other weights, certified anew."""
         return certified_average(network, self.target, self.construction, self.dtype)
 
-    def attention(self, x: Any, y: Any, x_query: Any) -> list[list[Any]]:  # type: ignore[override]
+    def attention(self, x: Any, y: Any, x_query: Any) -> list[list[Any]]:
         """The weights (..., q, n), in a list over layers of a list over heads, as everywhere: ``[[weights]]``."""
         (x, y, x_query), kind = self._checked(x, y, x_query)
         prompt = self._tokens((x, y[..., : self.target.outputs], x_query))

@@ -13,7 +13,7 @@ from typing import Literal
 
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
-from attnforge.certification.checker.in_context import assumptions_of, drift, largest_error
+from attnforge.certification.checker.in_context import OfExamples, assumptions_of, drift, largest_error
 from attnforge.certification.checker.listed import at_listed_points
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
@@ -21,10 +21,10 @@ from attnforge.certification.checker.search import Outcome, answer
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
 from attnforge.network import Network, output_shape, rounded
-from attnforge.targets import Formula, Iteration, ReluNetwork, Table, Target, TruncatedLinear
+from attnforge.targets import Formula, Iteration, KernelAverage, ReluNetwork, Table, Target, TruncatedLinear
 
 Report = Callable[[float], None]
-Provable = Formula | TruncatedLinear | ReluNetwork | Iteration
+Provable = Formula | TruncatedLinear | ReluNetwork | Iteration | KernelAverage
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def check(
         return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
     try:
         model = rounded(network, dtype)
-        if isinstance(target, Iteration):
-            return _check_iteration(model, target, certificate, dtype, progress)
+        if isinstance(target, OfExamples):
+            return _check_examples(model, target, certificate, dtype, progress)
         _check_shapes(model, target)
         if isinstance(target, Table):
             return _check_table(model, target, certificate, dtype, effort, progress)
@@ -94,10 +94,10 @@ def _check_shapes(network: Network, target: Target) -> None:
         raise CertificateError(f"The network must read and write {fixed or 'any'} rows, of {features} features", got)
 
 
-def _check_iteration(
-    model: Network, target: Iteration, certificate: Certificate, dtype: str, progress: Report
+def _check_examples(
+    model: Network, target: OfExamples, certificate: Certificate, dtype: str, progress: Report
 ) -> Verdict:
-    """The drift from the exact iteration, for every prompt of the data box; a few prompts where that is too large."""
+    """The error for every prompt of the data box; on a few prompts, where its bound is too large."""
     bound = certificate.bound
     if bound is None:
         return Verdict("unprovable", "intact, but the certificate states no bound")
@@ -105,13 +105,12 @@ def _check_iteration(
         return Verdict("rejected", f"the certificate leaves out an assumption: {left_out}", "assumptions")
     try:
         reached = drift(model, target, dtype, progress)
-        reason = f"the bound {bound:.6g} was not reached: the drift is at most {reached:.6g}; certify it again"
+        reason = f"the bound {bound:.6g} was not reached: it is at most {reached:.6g}; certify it again"
     except BeyondReachError as error:
         reached, reason = math.inf, str(error).strip()
     if reached <= bound:
-        reason = (
-            f"the bound {bound:.6g} holds for all prompts: the drift of {target.steps:,} steps is at most {reached:.6g}"
-        )
+        what = f"the drift of {target.steps:,} steps" if isinstance(target, Iteration) else "the error"
+        reason = f"the bound {bound:.6g} holds for all prompts: {what} is at most {reached:.6g}"
         return Verdict("confirmed", reason, None, Outcome("confirmed", reached))
     seen, seed = largest_error(model, target, dtype)
     if seen > bound or math.isnan(seen):

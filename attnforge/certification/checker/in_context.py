@@ -1,4 +1,4 @@
-"""Is the bound of a network that runs an algorithm on its prompt true, for every prompt of its data box?
+"""Is the bound of a network that reads examples true, for every prompt of its data box?
 
 What blocks add to exact steps adds up: an exact step expands no distance. Where that is more than the bound, a few
 prompts are run: one whose error exceeds the bound refutes it.
@@ -14,14 +14,16 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import machine, precision, round_to, upper
+from attnforge.certification.checker.in_context_kernel import average_error, sample_average, seen_error
 from attnforge.certification.checker.in_context_reading import read
 from attnforge.certification.checker.in_context_step import EXAMPLES, Box, Step
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.effort import check_time
 from attnforge.network import Network
-from attnforge.targets.in_context import Iteration
+from attnforge.targets.in_context import Iteration, KernelAverage
 
 Array = npt.NDArray[np.float64]
+OfExamples = Iteration | KernelAverage
 
 PROMPTS = 8  # tried, to refute
 KERNEL = (
@@ -30,8 +32,10 @@ KERNEL = (
 )
 
 
-def drift(network: Network, target: Iteration, dtype: str, progress: Callable[[float], None]) -> float:
-    """A bound of |network - exact weights|, entry by entry, in the box; BeyondReachError where there is none."""
+def drift(network: Network, target: OfExamples, dtype: str, progress: Callable[[float], None]) -> float:
+    """A bound of |network - target|, entry by entry, in the box; BeyondReachError where there is none."""
+    if isinstance(target, KernelAverage):
+        return average_error(network, target, dtype)
     if network.features != target.features.width or network.tokens is not None or network.context is not None:
         raise BeyondReachError("A prompt is any number of tokens of the target's features", "another network")
     length, rest = divmod(len(network.layers), target.steps)
@@ -55,14 +59,16 @@ def drift(network: Network, target: Iteration, dtype: str, progress: Callable[[f
         return upper(apart)
 
 
-def largest_error(network: Network, target: Iteration, dtype: str) -> tuple[float, int]:
+def largest_error(network: Network, target: OfExamples, dtype: str) -> tuple[float, int]:
     """The largest error seen on a few prompts of the box, from below, and the seed of that prompt."""
     found = [(_error_of(network, target, dtype, seed), seed) for seed in range(PROMPTS)]
     return max(found, key=lambda each: (math.inf if math.isnan(each[0]) else each[0], each[1]))
 
 
-def sample(target: Iteration, seed: int) -> tuple[Array, Array]:
+def sample(target: OfExamples, seed: int) -> tuple[Array, ...]:
     """A prompt of the box: numbers of all sizes up to the bound, or its corners."""
+    if isinstance(target, KernelAverage):
+        return sample_average(target, seed)
     source, n = np.random.default_rng(seed), min(target.examples or 4, EXAMPLES)
     bound = 1.0 if target.data_bound is None else target.data_bound
     x = source.uniform(-bound, bound, (n, target.features.inputs - target.algorithm.free))
@@ -74,7 +80,9 @@ def sample(target: Iteration, seed: int) -> tuple[Array, Array]:
     return x, np.abs(y) if target.algorithm.link == "exponential" else y
 
 
-def _error_of(network: Network, target: Iteration, dtype: str, seed: int) -> float:
+def _error_of(network: Network, target: OfExamples, dtype: str, seed: int) -> float:
+    if isinstance(target, KernelAverage):
+        return seen_error(network, target, dtype, sample(target, seed))
     x, y = sample(target, seed)
     with np.errstate(all="ignore"):
         tokens = network(round_to(target.prompt(x, y), dtype))
@@ -83,6 +91,6 @@ def _error_of(network: Network, target: Iteration, dtype: str, seed: int) -> flo
         return float(np.abs((held if target.features.outputs > 1 else held[:, 0]) - wanted).max())
 
 
-def assumptions_of(target: Iteration) -> set[str]:
+def assumptions_of(target: OfExamples) -> set[str]:
     """What a certificate must say it assumes, beside the arithmetic: how many examples, and how kernels add."""
     return {f"prompts of {'' if target.examples else 'at most '}{target.examples or EXAMPLES:,} examples", KERNEL}

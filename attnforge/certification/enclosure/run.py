@@ -254,7 +254,10 @@ def _output(weights: Weights, values: Array, output: Array, machine: Machine, sh
 
 
 def disturbed_mean(weights: Weights, written: Array, mass: Array, terms: int) -> tuple[Array, Array]:
-    """How far (C,) disturbed weights move the mean of ``written`` (p,), sums of ``terms`` of size ``mass``; its size."""
+    """How far (C,) disturbed weights move the mean of ``written`` (p,), and a bound of that mean.
+
+    What is written are sums of ``terms`` products, of size ``mass``.
+    """
     at = weights.at()
     middle = at @ written / at.sum(axis=1)
     signed = written - middle[:, None]

@@ -213,7 +213,8 @@ class _Head:
         d, unit = x.shape[1], gamma(1)  # differences from the first example are rounded once
         square = ((x * x).sum(axis=1, keepdims=True) + d * 2.0**-1021) * SLACK
         off = np.hstack([unit * x, gamma(d + 2) * square + d * 2.0**-1021, np.zeros_like(y)])
-        asking, told = _Held(points * SLACK, unit * points * SLACK), _Held(np.hstack([x * SLACK, square, y]), off * SLACK)
+        asking = _Held(points * SLACK, unit * points * SLACK)
+        told = _Held(np.hstack([x * SLACK, square, y]), off * SLACK)
         return asking.cast(self.machine), told.cast(self.machine)
 
     def _scores(self, asking: _Held, told: _Held) -> tuple[Array, Array]:
@@ -294,7 +295,7 @@ def _fitting(held: _Held, machine: Machine) -> _Held:
 
 
 def _matrix(array: Array) -> arb_mat:
-    return arb_mat(*array.shape, array.ravel().tolist())
+    return arb_mat(array.tolist())
 
 
 def _sizes(matrix: arb_mat) -> Array:

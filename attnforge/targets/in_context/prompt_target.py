@@ -15,7 +15,7 @@ EVERYTHING = float(np.finfo(np.float64).max)
 
 
 class PromptTarget(Target):
-    """A frozen dataclass with ``data_bound``, which bounds the data of a prompt; None where nothing is known of them."""
+    """A frozen dataclass with ``data_bound``, which bounds the data of a prompt; None where nothing is known."""
 
     layout: Literal["function", "tokens", "prompt"] = "prompt"
     data_bound: float | None
