@@ -49,7 +49,7 @@ class Certificate:
     only ``estimate`` is known. ``parts`` add up to ``bound``. ``domain`` lists (lower, upper) flat, ``digest``
     identifies the network and ``target`` what it is compared with.
 
-    Of an algorithm on one prompt (then ``domain`` is empty) there is also ``step``, the parts of the largest error of
+    Of one prompt ``domain`` is empty; of an algorithm there is also ``step``, the parts of the largest error of
     one step, ``contraction``, the Lipschitz constant q of a step, and ``minimiser``, a bound of the Euclidean distance
     to the minimiser, None where q = 1: nothing then says how fast the exact iteration converges.
     """

@@ -138,11 +138,11 @@ def _head(step: Step, machine: Machine, x: Array, beta: float, residuals: Array,
     return np.asarray(found)
 
 
-def summation(terms: Array, ahead: int, machine: Machine, scale: float) -> Array:
+def summation(terms: Array, ahead: int, machine: Machine, scale: float | None) -> Array:
     """The rounding of the sum of terms (N, d) behind ``ahead`` zeros, for the orders that kernels add in.
 
     Terms may be larger by a factor up to ``scale``. The sum of two numbers is off by at most half a unit in its last
-    place.
+    place; where kernels multiply terms by any number (None), by a roundoff of itself.
     """
     padded = np.concatenate([np.zeros((ahead, terms.shape[1])), terms])
     size = np.abs(terms).sum(axis=0)
@@ -155,7 +155,7 @@ def summation(terms: Array, ahead: int, machine: Machine, scale: float) -> Array
     return np.asarray((worst + products + 4 * machine.accumulation * doubt) * (1 + 2.0**-20))
 
 
-def _ordered(padded: Array, lanes: int, block: int, machine: Machine, scale: float) -> Array:
+def _ordered(padded: Array, lanes: int, block: int, machine: Machine, scale: float | None) -> Array:
     """Roundings of running sums in lanes, of adding up the lanes in any order, and of adding block to block."""
     rows = -(-len(padded) // block) * block
     full = np.zeros((rows, padded.shape[1]))
@@ -170,7 +170,9 @@ def _ordered(padded: Array, lanes: int, block: int, machine: Machine, scale: flo
     return np.asarray(total + joined + (exponential(machine) + 2 * machine.accumulation) * rescaled)
 
 
-def _half_ulps(sums: Array, machine: Machine, scale: float) -> Array:
+def _half_ulps(sums: Array, machine: Machine, scale: float | None) -> Array:
     """Half a unit in the last place of numbers a little larger than these."""
+    if scale is None:
+        return np.asarray(machine.accumulation * (1 + 2.0**-20) * np.abs(sums))
     exponents = np.frexp(np.abs(sums) * (scale * (1 + 2.0**-20)))[1] - 1
     return np.asarray(np.ldexp(machine.accumulation, exponents) * (sums != 0))

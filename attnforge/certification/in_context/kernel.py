@@ -133,7 +133,7 @@ class _Head:
         reach = 2 * bound if gaussian else bound
         points, labels = np.full((1, d), reach), np.full((1, k), bound)
         asking, told = self._held(points, points, labels)
-        off, both = self._scores(asking, told)
+        off, both = self._scores(asking, told, np.array([[np.inf]]))
         eta = float((off + self._exponentials(n, 2 * (both + off), both)).max())
         moved = 2 * bound * math.tanh(min(eta, 1e3) / 2) * SLACK
         values, output = self._values(told, n), np.abs(self.head.output)
@@ -158,51 +158,54 @@ class _Head:
         """The parts (q, k) of the bound at query tokens (q, d) before example tokens (n, width)."""
         d, target = self.target.features, self.target
         asking, told = self._held(np.abs(points), np.abs(examples[:, :d]), np.abs(y))
-        off, both = self._scores(asking, told)
-        weights = self._weights(points, examples, off, both)
+        scores, known = self._known(points, examples)
+        off, both = self._scores(asking, told, np.abs(scores) + known)
+        weights = self._weights(scores, known, off, both)
         share = np.nan_to_num(weights.share(), nan=1.0)
         values, wrong = self._values(told, len(y)), share @ self._wrong_answers(told) * SLACK
         lost = 2 * share @ values.off @ np.abs(self.head.output)  # of labels, and in sums of what is off
         exact = examples @ self.value
-        scores, made = np.zeros((2, len(points), target.outputs))
+        in_order = self._in_order(weights, exact)
+        moved, made = np.zeros((2, len(points), target.outputs))
         for j in range(target.outputs):
-            moved, size = disturbed_mean(weights, y[:, j], np.abs(y[:, j]), 1)
-            scores[:, j] = np.minimum(moved, np.ptp(y[:, j]) * SLACK)  # both averages lie between the labels
-            column, whole = self.head.output[:, j], size + scores[:, j] + wrong[:, j] + lost[:, j]
+            disturbed, size = disturbed_mean(weights, y[:, j], np.abs(y[:, j]), 1)
+            moved[:, j] = np.minimum(disturbed, np.ptp(y[:, j]) * SLACK)  # both averages lie between the labels
+            column, whole = self.head.output[:, j], size + moved[:, j] + wrong[:, j] + lost[:, j]
             any_order, normed = added(share, exact, column, self.machine, sharp=True)
-            adding = np.fmin(any_order, self._in_order(weights, exact) @ np.abs(column))
+            adding = np.fmin(any_order, in_order @ np.abs(column))
             made[:, j] = sums(share, exact, column, whole, self.machine, (adding, normed)) + lost[:, j]
-        return scores, wrong, made
+        return moved, wrong, made
 
     def _in_order(self, weights: Weights, values: Array) -> Array:
-        """What adding up values (n, v) in the order of keys may lose, (q, v), beside the sum of weights.
+        """What adding up values (n, v) in the order of keys may lose, (q, v), relative to the sum of weights.
 
-        Partial sums of the run's weights differ from those of the exact ones by what all weights may differ. A running
-        maximum scales sums, and their roundings with them, by no power of two: half a unit in the last place of twice
-        a partial sum is at least its roundoff.
+        Partial sums of the run's weights differ from those of the exact ones by what all weights may differ.
         """
         at, unit, (n, width) = weights.at(), self.machine.accumulation, values.shape
         total = weights.total(weights.moved + weights.eta)[:, None]
         apart = (weights.change() + weights.disturbance()) @ np.abs(values)
         terms = at[:, :, None] * values
-        lost = aggregation.summation(terms.transpose(1, 0, 2).reshape(n, -1), 0, self.machine, 2.0)
+        lost = aggregation.summation(terms.transpose(1, 0, 2).reshape(n, -1), 0, self.machine, None)
         return np.asarray((lost.reshape(-1, width) + 4 * n * unit * apart) / total * SLACK)
 
-    def _weights(self, points: Array, examples: Array, off: Array, both: Array) -> Weights:
-        """Exact log-weights, as well as float64 knows them, and by how much the run's may differ."""
+    def _known(self, points: Array, examples: Array) -> tuple[Array, Array]:
+        """The kernel's scores (q, n) as float64 computes them from tokens, and how far they may be from exact ones."""
         d, h = self.target.features, self.target.bandwidth
         known = np.abs(points) @ np.abs(examples[:, :d]).T
         scores = points @ examples[:, :d].T
         if self.target.kernel == "gaussian":
             scores, known = scores - examples[:, d] / 2, known + examples[:, d] / 2
-        scores, known = scores / h**2, (gamma(2 * d + 16) * known + d * 2.0**-1021) / h**2
+        return scores / h**2, (gamma(2 * d + 16) * known + d * 2.0**-1021) / h**2
+
+    def _weights(self, scores: Array, known: Array, off: Array, both: Array) -> Weights:
+        """Exact log-weights, as well as float64 knows them, and by how much the run's may differ."""
         best = scores.argmax(axis=1)[:, None]
         relative = scores - np.take_along_axis(scores, best, axis=1)
         moved = known + np.take_along_axis(known, best, axis=1) + 2.0**-51 * np.abs(relative)
         np.put_along_axis(moved, best, 0.0, axis=1)  # relative to itself
         unsure = off + moved * SLACK
         apart = (relative + unsure).max(axis=1, keepdims=True) - relative + unsure
-        eta = off + self._exponentials(len(examples), apart, both)
+        eta = off + self._exponentials(scores.shape[1], apart, both)
         return Weights(relative, moved * SLACK, np.nan_to_num(eta * SLACK, nan=np.inf))
 
     def _held(self, points: Array, x: Array, y: Array) -> tuple[_Held, _Held]:
@@ -217,8 +220,12 @@ class _Head:
         told = _Held(np.hstack([x * SLACK, square, y]), off * SLACK)
         return asking.cast(self.machine), told.cast(self.machine)
 
-    def _scores(self, asking: _Held, told: _Held) -> tuple[Array, Array]:
-        """How far (q, n) the run's scores are from the kernel's, before the largest is subtracted; sizes of scores."""
+    def _scores(self, asking: _Held, told: _Held, scores: Array) -> tuple[Array, Array]:
+        """How far (q, n) the run's scores are from the kernel's, before the largest is subtracted; and their sizes.
+
+        ``scores`` bounds the kernel's. No partial sum of products is larger than the sum of the positive ones, or of
+        the negative ones: than half of the score and of all sizes together.
+        """
         machine, ones = self.machine, np.ones((len(asking.size), 1))
         mapped = asking if self.map is None else asking.times(self.map, machine)
         query, key = mapped.plus(self.constant, machine).times(self.query, machine), told.times(self.key, machine)
@@ -228,8 +235,11 @@ class _Head:
             raise RefusalError("Scores (points / bandwidth)^2 must not overflow", got, "Use a larger bandwidth")
         exact = np.hstack([asking.size, ones]) @ self.wrong_scores @ told.size.T
         width = self.query.shape[1]
-        made = gamma(width, machine.accumulation) * both + 4 * width * machine.underflow
-        return (exact + query.off @ key.size.T + query.run @ key.off.T + made) * SLACK, both
+        off = exact + query.off @ key.size.T + query.run @ key.off.T
+        partial = np.minimum(both, (both + scores + off) / 2)
+        each, all_ = gamma(1, machine.accumulation), gamma(width, machine.accumulation)
+        made = each * (both + (width - 1) * (partial + all_ * both)) + 4 * width * machine.underflow
+        return (off + made) * SLACK, both
 
     def _exponentials(self, n: int, apart: Array, both: Array) -> Array:
         """What subtracting the largest score, ``apart`` above, and the exponentials do to log-weights.

@@ -25,7 +25,9 @@ from attnforge.network import Attention, digest
 from benchmarks.in_context_mutations import ALGORITHMS, ARRAYS, Mutant, build, judged, mutants
 
 ROUTES, DTYPES = ("small_sharpness", "interpolation"), ("float64", "float32")
-ALL = [(a, r, d) for a in ALGORITHMS for r in ROUTES for d in DTYPES if (a, r) != ("softmax", "interpolation")]
+ITERATIONS = [name for name in ALGORITHMS if not name.endswith("kernel")]
+ALL = [(a, r, d) for a in ITERATIONS for r in ROUTES for d in DTYPES if (a, r) != ("softmax", "interpolation")]
+KERNELS = [(a, "small_sharpness", d) for a in ALGORITHMS if a not in ITERATIONS for d in (*DTYPES, "bfloat16")]
 CERTIFIED = [each for each in ALL if each[0] != "Poisson"]
 RANDOM = 4  # changes of each network
 
@@ -101,7 +103,7 @@ def test_prover_and_checker_assume_the_same():
 
 
 @pytest.mark.parametrize("blocks", [None, [1]], ids=["all blocks", "one block"])
-@pytest.mark.parametrize("algorithm", [each for each in ALGORITHMS if each != "Poisson"])
+@pytest.mark.parametrize("algorithm", [each for each in ITERATIONS if each != "Poisson"])
 def test_one_and_a_half_times_the_outputs_is_refuted(algorithm, blocks):
     net = built(algorithm)
     place = next(i for i in reversed(range(len(net.block))) if len(net.block[i].heads[0].query_rows.indices) > 0)
@@ -113,7 +115,7 @@ def test_one_and_a_half_times_the_outputs_is_refuted(algorithm, blocks):
 
 @pytest.mark.parametrize(
     ("algorithm", "route"),
-    [*((each, "small_sharpness") for each in ALGORITHMS if each != "Poisson"), ("elastic net", "interpolation")],
+    [*((each, "small_sharpness") for each in ITERATIONS if each != "Poisson"), ("elastic net", "interpolation")],
 )
 def test_every_array_of_a_block(algorithm, route):
     """In the last block: in the first, w = 0 and nothing decays."""
@@ -136,10 +138,10 @@ def test_every_array_of_a_block(algorithm, route):
     assert said["rejected"] >= 4
 
 
-@pytest.mark.parametrize(("algorithm", "route", "dtype"), CERTIFIED)
+@pytest.mark.parametrize(("algorithm", "route", "dtype"), [*CERTIFIED, *KERNELS])
 def test_random_changes(algorithm, route, dtype):
-    net = built(algorithm, route, dtype)
-    for mutant in mutants(net, RANDOM, seed=ALL.index((algorithm, route, dtype))):
+    net, seed = built(algorithm, route, dtype), [*ALL, *KERNELS].index((algorithm, route, dtype))
+    for mutant in mutants(net, RANDOM, seed=seed):
         found = judged(net, mutant)
         assert not found.false_proofs(net.certificate.bound), (mutant.what, found)
 

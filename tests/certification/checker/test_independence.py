@@ -14,7 +14,7 @@ from tests.laws.cases import SMALL
 
 FOLDER = Path(checker.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
-MOST_LINES = 2900
+MOST_LINES = 3100
 
 ALLOWED = (
     "attnforge.balls",
