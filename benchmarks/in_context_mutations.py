@@ -296,10 +296,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", choices=list(ALGORITHMS), default=list(ALGORITHMS))
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     lines, false, total = [], [], 0
-    for algorithm in ALGORITHMS:
+    for algorithm in given.only:
         for route in ("small_sharpness", "interpolation"):
             for dtype in ("float64", "float32"):
                 net = build(algorithm, route, dtype)

@@ -51,3 +51,11 @@ def test_the_table_of_regressions(example, capsys):
         assert float(apart) <= 1e-9 < float(single) <= 1e-3
         assert float(apart) <= float(certified)
         assert float(q) <= 1.0
+
+
+def test_the_table_of_kernels(example, capsys):
+    example["print_kernels"](2)
+    rows = [re.split(r" *\| *", line)[1:-1] for line in capsys.readouterr().out.splitlines()[2:]]
+    assert len(rows) == 6
+    for _, _, seen, certified, _, whole in rows:
+        assert 0 < float(seen) <= float(certified) <= float(whole)
