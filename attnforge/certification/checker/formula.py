@@ -82,6 +82,8 @@ class FormulaOn:
                 return reduce(self._smaller, arguments)
             case "clamp", [u, a, b]:
                 return self._smaller(self._larger(u, a), b)
+            case "exp", [u]:
+                return cell.exponential(u)
             case "^", [u, v]:
                 return self._power(node, u, v)
             case _, []:

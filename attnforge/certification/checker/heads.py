@@ -25,16 +25,16 @@ from flint import arb, arb_mat
 from attnforge.balls import gamma, upper
 from attnforge.balls import lower as lower_end
 from attnforge.certification.checker import rounding
+from attnforge.certification.checker.powers import sums
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.space import Form
-from attnforge.certification.checker.taylor import ZERO, Coefficients, Model, meet
+from attnforge.certification.checker.taylor import ZERO, Model, meet
 from attnforge.certification.checker.values import Place, Value, combine, is_simple
 from attnforge.network import Head
 
 Array = npt.NDArray[np.float64]
 Row = Sequence[Value]
 
-SIDES = ("at", "over")
 STEEPEST = 700.0  # exponents are cut off here: what lies above is not known
 
 
@@ -85,40 +85,26 @@ def _constants(place: Place, numbers: Array) -> list[list[Value]]:
 
 
 def _over_memory(place: Place, query: Row, keys: Array, values: Array, negligible: float) -> list[Value]:
-    """Constant keys: their weights are sums of powers of a few slopes, taken by products of matrices."""
+    """Constant keys and values."""
     relative = _relative_to_memory(place, query, keys)
     centre = _centre(relative, values)
     near = _near(relative, np.abs(values - centre).max(axis=1), negligible)
-    winner = [arb(x) for x in keys[relative.winner].tolist()]
-    apart = arb_mat([[arb(x) - w for x, w in zip(keys[k].tolist(), winner, strict=True)] for k in near])
-    rows = [k for k in range(place.cell.terms.count) if any(q.model.at[k] is not ZERO for q in query)]
-    at, over = (
-        apart * arb_mat([[getattr(q.model, side)[k] for q in query] for k in rows]).transpose() for side in SIDES
-    )
-    models = _level(place, relative, near, [_spread(place, rows, at, over, i) for i in range(len(near))])
-    numbers = [[arb(v) - arb(c) for v, c in zip(values[k].tolist(), centre, strict=True)] + [arb(1)] for k in near]
-    affine = all(q.form is not None for q in query)
-    sides, powers = [], None
-    for side in SIDES:
-        scores = [getattr(model, side) for model in models]
-        if powers is None or not affine:  # the powers of affine scores are the same at the middle and over the cell
-            powers = arb_mat([place.cell.terms.exponential(score) for score in scores]).transpose()
-        weights = [score[0].exp() for score in scores]
-        sides.append(powers * arb_mat([[w * x for x in row] for w, row in zip(weights, numbers, strict=True)]))
-    terms = range(place.cell.terms.count)
-    columns = [Model(*([side[k, j] for k in terms] for side in sides)) for j in range(values.shape[1] + 1)]
+    best, apart = keys[relative.winner], values[near] - centre
+    if all(q.form is not None for q in query):
+        columns = sums(place, query, keys[near], best, np.c_[apart, np.ones(len(near))])
+    else:
+        numbers = [[place.cell.constant(arb(v) - arb(c)) for v, c in zip(values[k], centre, strict=True)] for k in near]
+        columns = _products(place, relative, near, _curved(place, query, keys[near], best), numbers)
     found = _quotients(place, columns, centre)
     return _judged(place, relative, near, found, values, values, np.zeros_like(values))
 
 
-def _spread(place: Place, rows: list[int], at: arb_mat, over: arb_mat, i: int) -> Model:
-    sides: list[Coefficients] = []
-    for matrix in (at, over):
-        side = [ZERO] * place.cell.terms.count
-        for column, k in enumerate(rows):
-            side[k] = matrix[i, column]
-        sides.append(side)
-    return Model(*sides)
+def _curved(place: Place, query: Row, keys: Array, winner: Array) -> list[Model]:
+    """Scores relative to the winner's, of queries that are not affine."""
+    apart = arb_mat([[arb(x) - arb(w) for x, w in zip(key, winner.tolist(), strict=True)] for key in keys.tolist()])
+    at, over = (apart * arb_mat(list(side)) for side in zip(*((q.model.at, q.model.over) for q in query), strict=True))
+    terms = range(place.cell.terms.count)
+    return [Model([at[i, k] for k in terms], [over[i, k] for k in terms]) for i in range(len(keys))]
 
 
 def _level(place: Place, relative: Relative, near: npt.NDArray[np.int64], models: list[Model]) -> list[Model]:
@@ -246,15 +232,23 @@ def _weighted(
     ends = np.array([[[lower_end(v.model.over[0]), upper(v.model.over[0])] for v in row] for row in values])
     centre = _centre(relative, ends.mean(axis=2))
     near = _near(relative, np.abs(ends - np.array(centre)[:, None]).max(axis=(1, 2)), negligible)
-    flat = _level(place, relative, near, [models[k] for k in near])
-    weights = [cell.tight(model.map(lambda c: _scaled(c[0].exp(), cell.terms.exponential(c)))) for model in flat]
-    columns = []
-    for j, c in enumerate(centre):
-        apart = [cell.add(values[k][j].model, cell.constant(-arb(c))) for k in near]
-        columns.append(cell.add(*(cell.multiply(w, v) for w, v in zip(weights, apart, strict=True))))
-    found = _quotients(place, [*columns, cell.add(*weights)], centre)
+    apart = [[cell.add(v.model, cell.constant(-arb(c))) for v, c in zip(values[k], centre, strict=True)] for k in near]
+    columns = _products(place, relative, near, [models[k] for k in near], apart)
+    found = _quotients(place, columns, centre)
     off = np.array([[v.off for v in row] for row in values])
     return _judged(place, relative, near, found, ends[..., 0], ends[..., 1], off)
+
+
+def _products(
+    place: Place, relative: Relative, near: npt.NDArray[np.int64], scores: list[Model], values: list[list[Model]]
+) -> list[Model]:
+    """Sums of weights times values, and of the weights."""
+    cell = place.cell
+    flat = _level(place, relative, near, scores)
+    weights = [cell.exponential(model) for model in flat]
+    columns = zip(*values, strict=True)
+    found = [cell.add(*(cell.multiply(w, v) for w, v in zip(weights, column, strict=True))) for column in columns]
+    return [*found, cell.add(*weights)]
 
 
 def _near(relative: Relative, apart: Array, negligible: float) -> npt.NDArray[np.int64]:
@@ -269,10 +263,6 @@ def _centre(relative: Relative, values: Array) -> list[float]:
     weights = np.exp(np.minimum(relative.middle, STEEPEST))
     found = weights @ values / weights.sum()
     return [float(c) if np.isfinite(c) else 0.0 for c in found]
-
-
-def _scaled(factor: arb, coefficients: Coefficients) -> Coefficients:
-    return [x if x is ZERO else factor * x for x in coefficients]
 
 
 def _quotients(place: Place, columns: list[Model], centre: list[float]) -> list[Model]:
@@ -306,7 +296,7 @@ def _judged(
     outputs = []
     for j, model in enumerate(found):
         least, most = float(low[near, j].min()), float(high[near, j].max())
-        model = Model(model.at, [meet(model.over[0], arb(least).union(arb(most))), *model.over[1:]])
+        model = replace(model, over=[meet(model.over[0], arb(least).union(arb(most))), *model.over[1:]])
         span = model.over[0]
         reach = np.maximum(high[:, j] - lower_end(span), upper(span) - low[:, j]) * SLACK
         beyond = float(share[far] @ np.maximum(high[far, j] - least, most - low[far, j]))

@@ -11,15 +11,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
-from math import comb, prod
+from math import comb, inf, prod
 
+import numpy as np
+import numpy.typing as npt
 from flint import arb
+
+from attnforge.balls import gamma, lower, upper
 
 Coefficients = list[arb]
 
+SLACK = 1 + 2.0**-40  # covers the roundings of a sum or product of a few hundred positive floats
 ZERO, ONE, UNKNOWN = arb(0), arb(1), arb("nan")
+PIECES = 4  # of every side of a cell: Bernstein coefficients overshoot by less than 1/16 of a quadratic's swing
 
 
 class Terms:
@@ -120,10 +127,15 @@ def terms(variables: int, order: int) -> Terms:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A function on a cell: coefficients at its middle, and over all of it."""
+    """A function on a cell: coefficients at its middle, and over all of it.
+
+    ``rest``, where it is known better than by the coefficients over the cell, is how far the function may be from the
+    polynomial of all those at the middle.
+    """
 
     at: Coefficients
     over: Coefficients
+    rest: float | None = None
 
     def map(self, function: Callable[[Coefficients], Coefficients]) -> Model:
         """The same operation on both."""
@@ -134,11 +146,11 @@ class Model:
 class Cell:
     """A box: the middle and the radii of its variables, and the arithmetic of functions on it."""
 
-    def __init__(self, lower: tuple[float, ...], upper: tuple[float, ...], order: int) -> None:
-        self.lower, self.upper = lower, upper
-        self.middle = [arb(a / 2 + b / 2) for a, b in zip(lower, upper, strict=True)]
-        self.radius = [(arb(b) - m).max(m - arb(a)) for a, b, m in zip(lower, upper, self.middle, strict=True)]
-        self.terms = terms(len(lower), order)
+    def __init__(self, low: tuple[float, ...], high: tuple[float, ...], order: int) -> None:
+        self.lower, self.upper = low, high
+        self.middle = [arb(a / 2 + b / 2) for a, b in zip(low, high, strict=True)]
+        self.radius = [(arb(b) - m).max(m - arb(a)) for a, b, m in zip(low, high, self.middle, strict=True)]
+        self.terms = terms(len(low), order)
         self.monomials = [self._monomial(exponent) for exponent in self.terms.exponents]
 
     def _monomial(self, exponent: tuple[int, ...]) -> arb:
@@ -165,25 +177,56 @@ class Cell:
         at, over = (
             [_sum(column) for column in zip(*side, strict=True)] for side in zip(*map(_sides, models), strict=True)
         )
-        return Model(at, over)
+        known = any(model.rest is not None for model in models)
+        return Model(at, over, sum(map(self.rest, models)) * SLACK if known else None)
 
     def scale(self, factor: arb, model: Model) -> Model:
         """A multiple."""
-        return model.map(lambda c: [x if x is ZERO else factor * x for x in c])
+        rest = None if model.rest is None else model.rest * upper(abs(factor)) * SLACK
+        return replace(model.map(lambda c: _scaled(factor, c)), rest=rest)
 
     def multiply(self, a: Model, b: Model) -> Model:
         """The product, with its range tightened."""
         return self.tight(Model(self.terms.multiply(a.at, b.at), self.terms.multiply(a.over, b.over)))
 
+    def exponential(self, a: Model) -> Model:
+        """Its exponential, with its range tightened."""
+        return self.tight(a.map(lambda c: _scaled(c[0].exp(), self.terms.exponential(c))))
+
     def divide(self, a: Model, b: Model) -> Model:
-        """The quotient, with its range tightened."""
+        r"""The quotient, with its range tightened.
+
+        Its polynomial q times b's agrees with a's up to the order, so that what a/b differs from q by is
+        $$ \Bigl(\rho_a - q\rho_b - \sum_{|\alpha + \beta| > K} q_\alpha b_\beta t^{\alpha + \beta}\Bigr) / b . $$
+        """
         a, b = self.sharp(a), self.sharp(b)
         at, over = (self.terms.multiply(x, self.terms.inverse(y)) for x, y in zip(_sides(a), _sides(b), strict=True))
-        return self.tight(Model(at, over))
+        top, bottom, least = self._by_degree(at), self._by_degree(b.at), lower(abs(self.range(b)))
+        tail = sum(x * y for i, x in enumerate(top) for j, y in enumerate(bottom) if i + j > self.terms.order)
+        rest = (self.rest(a) + sum(top) * self.rest(b) + tail) / least * SLACK if least > 0 else inf
+        return self.tight(Model(at, over, rest))
+
+    def _by_degree(self, coefficients: Coefficients) -> list[float]:
+        """Bounds of the terms of every degree."""
+        found = [0.0] * (self.terms.order + 1)
+        for degree, c, t in zip(self.terms.degree, coefficients, self.monomials, strict=True):
+            if c is not ZERO:
+                found[degree] = (found[degree] + upper(abs(c * t))) * SLACK
+        return found
+
+    def rest(self, model: Model) -> float:
+        """How far the function may be from the polynomial of its coefficients at the middle."""
+        if model.rest is not None:
+            return model.rest
+        found, table = 0.0, self.terms
+        for k in range(table.degree.index(table.order), table.count):
+            if model.over[k] is not ZERO:
+                found += upper(abs((model.over[k] - model.at[k]) * self.monomials[k]))
+        return found * SLACK
 
     def tight(self, model: Model) -> Model:
         """The same, its range over the cell cut down to what all three expansions allow."""
-        return Model(model.at, [self.range(model), *model.over[1:]])
+        return replace(model, over=[self.range(model), *model.over[1:]])
 
     def sharp(self, model: Model) -> Model:
         r"""The same, every coefficient over the cell cut down to what those above it allow.
@@ -199,7 +242,7 @@ class Cell:
                     if coefficient is not ZERO:
                         grown.append(times * coefficient * self.monomials[monomial])
                 over[k] = meet(over[k], _sum(grown))
-        return Model(at, over)
+        return replace(model, over=over)
 
     def range(self, model: Model) -> arb:
         """A ball that contains all values: the intersection of what the three expansions say."""
@@ -213,6 +256,51 @@ class Cell:
         sides = zip(at[1:], over[1:], self.terms.degree[1:], self.monomials[1:], strict=True)
         chosen = ((o if degree == self.terms.order else a, t) for a, o, degree, t in sides)
         return meet(found, _sum([at[0], *(x * t for x, t in chosen if x is not ZERO)]))
+
+    def largest(self, model: Model) -> float:
+        r"""A bound of the absolute value, sharper than the range where the function waves within the cell.
+
+        The polynomial at the middle, in variables scaled to [-1, 1], lies between its smallest and its largest
+        Bernstein coefficient on every one of some pieces of the cell; the radii of its coefficients and the rest are
+        added.
+        """
+        table, found, rest = self.terms, upper(abs(self.range(model))), self.rest(model)
+        sizes = [prod(map(pow, self.radius, a), start=ONE) for a in table.exponents]
+        balls = [x * size for x, size in zip(model.at, sizes, strict=True)]
+        if not all(x.is_finite() for x in balls):
+            return found
+        tensor = np.zeros([table.order + 1] * len(self.radius))
+        for exponent, x in zip(table.exponents, balls, strict=True):
+            tensor[exponent] = float(x.mid())
+        loose = upper(sum((x.rad() for x in balls), start=ZERO))
+        loose += gamma(len(self.radius) * (table.order + 4)) * float(np.abs(tensor).sum())
+        for axis in range(tensor.ndim):
+            tensor = np.moveaxis(np.tensordot(bernstein(table.order, PIECES), tensor, (1, axis)), 0, axis)
+        return min(found, (float(np.abs(tensor).max()) + loose + rest) * SLACK)
+
+
+@lru_cache
+def bernstein(order: int, pieces: int) -> npt.NDArray[np.float64]:
+    r"""Bernstein coefficients on pieces of [-1, 1] of the monomials up to an order: (pieces (order + 1), order + 1).
+
+    The i-th of $t^j$ on [a, b] is the mean, over all choices of j of the n numbers a, ..., a, b, ..., b (i times b), of
+    their product; so none exceeds one.
+    """
+    rows = []
+    for piece in range(pieces):
+        a, b = (Fraction(2 * end, pieces) - 1 for end in (piece, piece + 1))
+        for i in range(order + 1):
+            rows.append([float(_mean_product(order, i, j, a, b)) for j in range(order + 1)])
+    return np.array(rows)
+
+
+def _mean_product(n: int, i: int, j: int, a: Fraction, b: Fraction) -> Fraction:
+    chosen = (comb(i, s) * comb(n - i, j - s) * b**s * a ** (j - s) for s in range(max(0, j - n + i), min(i, j) + 1))
+    return sum(chosen, start=Fraction(0)) / comb(n, j)
+
+
+def _scaled(factor: arb, coefficients: Coefficients) -> Coefficients:
+    return [x if x is ZERO else factor * x for x in coefficients]
 
 
 def _sides(model: Model) -> tuple[Coefficients, Coefficients]:

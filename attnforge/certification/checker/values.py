@@ -68,8 +68,12 @@ def combine(place: Place, values: Sequence[Value], weights: Sequence[float], shi
     carried = sum(value.off * abs(weight) for weight, value in pairs)
     made = sum((value.size + value.off) * abs(weight) for weight, value in moving) + abs(shift)
     small = sum(not (_is_power(weight) and abs(weight) >= 1) for weight, _ in moving)  # products that may underflow
-    off = (carried + gamma(roundings, machine.roundoff) * made + (roundings + small) * machine.underflow) * SLACK
-    return Value(place, content, off if finite and made <= machine.largest else math.inf)
+    rounded = (gamma(roundings, machine.roundoff) * made + (roundings + small) * machine.underflow) * SLACK
+    off = (carried + rounded) * SLACK if finite and made <= machine.largest else math.inf
+    if isinstance(content, Form):
+        return Value(place, content, off)
+    run = sum((arb(weight) * value.run for weight, value in pairs), start=arb(shift, rounded))
+    return Value(place, content, off, run)
 
 
 def total(place: Place, values: Sequence[Value]) -> Value:

@@ -62,7 +62,7 @@ def test_too_few_cells_decide_nothing(attained, limit):
 @pytest.fixture(scope="module")
 def long():
     """A question of more cells than one process looks at alone."""
-    network, points = anchors(100, 1e4), np.linspace(0, 1, 20001)[:, None]
+    network, points = anchors(250, 6.25e4), np.linspace(0, 1, 20001)[:, None]
     error = float(np.abs(network(points[:, None])[:, 0, 0] - FORMULA.values(points)).max())
     return question(1.001 * error, network=network, order=1)
 

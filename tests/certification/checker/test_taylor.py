@@ -8,7 +8,7 @@ import pytest
 from flint import arb, arb_series, ctx
 
 from attnforge.certification.checker.search import exactly
-from attnforge.certification.checker.taylor import ONE, UNKNOWN, ZERO, Cell, Model, meet, terms
+from attnforge.certification.checker.taylor import ONE, UNKNOWN, ZERO, Cell, Model, bernstein, meet, terms
 
 SEEDS = range(6)
 
@@ -110,6 +110,42 @@ def test_ranges_and_coefficients_over_the_cell_contain_those_at_its_points(seed)
             assert all(over.contains(at) for over, at in zip(model.over, here.at, strict=True))
             assert all(over.contains(at) for over, at in zip(sharp.over, here.at, strict=True))
         assert all(a.rad() <= b.rad() * 1.01 for a, b in zip(sharp.over, model.over, strict=True))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_rest_and_the_largest_value_bound_what_is_attained_and_hardly_more(seed):
+    """The quotient less about its value at the middle: a function that changes sign within the cell."""
+    rng = np.random.default_rng(seed)
+    low = rng.uniform(-1, 1, 2)
+    high = low + 10.0 ** rng.uniform(-2, -0.5, 2)
+    with exactly(7):
+        cell = Cell(tuple(low.tolist()), tuple(high.tolist()), 7)
+        model = rational(cell)
+        shift = cell.constant(arb(-float(model.at[0].mid())))
+        rest, largest, attained = cell.rest(model), cell.largest(cell.add(model, shift)), 0.0
+        for point in [*rng.uniform(low, high, size=(40, 2)).tolist(), low.tolist(), high.tolist()]:
+            exact = rational(Cell(tuple(point), tuple(point), 7)).at[0]
+            steps = [arb(x) - m for x, m in zip(point, cell.middle, strict=True)]
+            powers = [steps[0] ** i * steps[1] ** j for i, j in cell.terms.exponents]
+            polynomial = sum((c * t for c, t in zip(model.at, powers, strict=True)), start=ZERO)
+            assert abs(exact - polynomial) <= rest
+            assert abs(exact + shift.at[0]) <= largest
+            attained = max(attained, float(abs(exact + shift.at[0])))
+        assert largest <= 1.3 * attained + rest
+        assert rest <= cell.rest(Model(model.at, model.over))
+
+
+def test_bernstein_coefficients_enclose_a_wave_and_meet_its_ends():
+    """Of T_4 on [-1, 1] every piece's ends are values, and the extremes are overshot by a third."""
+    chebyshev = np.array([1.0, 0.0, -8.0, 0.0, 8.0])
+    found = (bernstein(4, 4) @ chebyshev).reshape(4, 5)
+    ends = np.linspace(-1, 1, 5)
+    values = np.cos(4 * np.arccos(ends))
+    assert np.allclose(found[:, 0], values[:-1])
+    assert np.allclose(found[:, -1], values[1:])
+    assert np.abs(found).max() >= 1.0
+    assert np.abs(found).max() < 1.34
+    assert np.abs(bernstein(12, 4)).max() <= 1.0
 
 
 def rational(cell):

@@ -43,6 +43,17 @@ def test_every_addition_counts(place):
     assert combine(place, [variable(place, 0.125)], [-2.0]).off == pytest.approx(0.25, rel=1e-6)
 
 
+def test_what_a_run_can_be_is_carried_through_sums(place):
+    """Known to lie in [0, 1] though it may be off by one: twice it, less 1, lies in [-1, 1] and a rounding."""
+    model = place.cell.constant(arb(0.5))
+    value = Value(place, model, 1.0, arb(0.5, 0.5))
+    found = combine(place, [value], [2.0], -1.0)
+    assert found.off >= 2.0
+    assert found.run.contains(-1)
+    assert found.run.contains(1)
+    assert 1.0 < float(abs(found.run).upper()) < 1 + 1e-6
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_no_run_is_further_off(dtype):
     """Weighted sums in the dtype, in random orders, against exact ones."""
