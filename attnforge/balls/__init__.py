@@ -1,20 +1,22 @@
 """Outward rounding: numbers that carry a proof of their own error.
 
-``arrays`` holds midpoint-radius arrays over NumPy (fast, for weights), ``real`` wraps python-flint's ``arb``
-(tight, for scalars and series), ``maximum`` bounds the maximum of a function of one real variable, ``machine``
-says what each dtype does to a number.
+``arrays`` holds midpoint-radius arrays over NumPy (fast, for weights), ``upward`` upper bounds that only grow, ``real``
+wraps python-flint's ``arb`` (tight, for scalars and series), ``maximum`` bounds the maximum of a function of one real
+variable, ``machine`` says what each dtype does to a number.
 """
 
 from attnforge.balls.arrays import Balls, add_up, down, gamma, product_up, up
 from attnforge.balls.machine import MACHINES, DType, Machine, dtype_name, machine, round_to
 from attnforge.balls.maximum import supremum
 from attnforge.balls.real import ball, interval, lower, precision, upper
+from attnforge.balls.upward import Up, spectral_norm, sum_rounding
 
 __all__ = [
     "MACHINES",
     "Balls",
     "DType",
     "Machine",
+    "Up",
     "add_up",
     "ball",
     "down",
@@ -26,6 +28,8 @@ __all__ = [
     "precision",
     "product_up",
     "round_to",
+    "spectral_norm",
+    "sum_rounding",
     "supremum",
     "up",
     "upper",

@@ -1,23 +1,29 @@
 r"""Certificates of stacks: the run and the target followed side by side, layer by layer.
 
-At every stage each feature of the target lies in a known interval, and the run is off by at most e, the sum of named
-parts. An affine stage with the target's W, b and the run's $\tilde W, \tilde b$ takes $e$ to
-$$ |\tilde W|^T e + |\tilde W - W|^T |z| + |\tilde b - b| + \gamma_k(|\tilde W|^T|\tilde z| + |\tilde b|) . $$
-An activation is Lipschitz with constant $\max(1, |s|)$, so it carries e through and adds the local error of its head:
-the theorem bound of a gate or a row of anchors (:mod:`.three_keys`, :mod:`.anchored`), read from that head's numbers
-with the layer's run values as its inputs.
+The stages of a target network are blocks of :mod:`.registers`: an affine stage with W, b, computed by the run with
+$\tilde W, \tilde b$, reads them up to
+$$ |\tilde W - W|^T |\tilde z| + |\tilde b - b| + \text{rounding of } \tilde W^T \tilde z + \tilde b , $$
+and an activation writes a function of them whose slopes are known where the run and the target stay on one side of
+its kinks. What its heads add are the theorem bounds of gates or rows of anchors (:mod:`.three_keys`, :mod:`.anchored`),
+read from their numbers with the layer's run values as inputs.
+
+Where the target's values lie is the smaller of two enclosures: interval arithmetic, and the values at the middle of the
+domain with the distance from them as one more part of the same equation, whose noise is the radius of the domain.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, gamma
+from attnforge.balls import Balls, Machine, Up, gamma, sum_rounding
 from attnforge.certification.anchored import Problem, bound_anchored
-from attnforge.certification.three_keys import bound_gate
+from attnforge.certification.registers import Forms, Registers
+from attnforge.certification.three_keys import PARTS, Gates, bound_gates
 from attnforge.certification.tokens import count_roundings
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
@@ -26,31 +32,44 @@ from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, Trun
 from attnforge.targets.relu_network import interval_stage
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
-PARTS = ("spacing", "leakage", "rounding")
-SLACK = 1 + 2.0**-40
-LOCAL = {"gate": bound_gate, "truncated_linear": bound_anchored}
+MOVED, ROUNDING = 0, 3  # columns: the distance from the middle of the domain, and PARTS, the last of which is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Values at a stage: bounds of the target's (m,), their values at the middle of the domain, the run's error."""
+
+    low: Array
+    high: Array
+    middle: Balls
+    error: Up
+
+    @property
+    def run(self) -> tuple[Array, Array]:
+        """Bounds of the run's values."""
+        off = self.error[:, 1:].sum().values
+        return np.nextafter(self.low - off, -np.inf), np.nextafter(self.high + off, np.inf)
+
+    @property
+    def size(self) -> Up:
+        """Upper bounds of |value| of the run."""
+        return Up.between(*self.run)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Bounds of the target's features, the run's error by parts (3, m), and whether a constant 1 follows them."""
+    """The registers so far, the block and the place of the last ones; or forms without an activation so far.
 
-    low: Array
-    high: Array
-    error: Array
+    ``with_one``: a constant 1 follows the features.
+    """
+
+    registers: Registers
+    block: int
+    place: Place
+    forms: Forms | None = None
     with_one: bool = False
-
-    @property
-    def size(self) -> Array:
-        """Upper bound of |value| of the run."""
-        return np.asarray((np.maximum(np.abs(self.low), np.abs(self.high)) + self.error.sum(axis=0)) * SLACK)
-
-    def run(self) -> tuple[Array, Array]:
-        """Bounds of the run's features, the constant included."""
-        off = self.error.sum(axis=0) * SLACK
-        low, high = np.nextafter(self.low - off, -np.inf), np.nextafter(self.high + off, np.inf)
-        return (np.append(low, 1.0), np.append(high, 1.0)) if self.with_one else (low, high)
 
 
 def bound_relu_network(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
@@ -58,28 +77,36 @@ def bound_relu_network(network: Network, target: Target, domain: Box, machine: M
     if not isinstance(target, ReluNetwork):
         raise CertificateError("This network claims to be a ReLU network", target.describe(), "Pass its own target")
     lower, upper = (np.atleast_2d(bound) for bound in (domain.lower, domain.upper))
-    low, high = lower.min(axis=0), upper.max(axis=0)
-    state = State(low, high, _input_error(low, high, machine))
-    layers = list(network.layers)
+    state, layers = _start(lower.min(axis=0), upper.max(axis=0), machine), list(network.layers)
     for stage in target.stages:
         if isinstance(stage, Affine):
-            state = _affine(stage, _next(layers, Linear), state, machine)
+            state = _affine(stage, _next(layers, Linear), _plain(state), machine)
         else:
             if not state.with_one:
-                identity = Affine(np.eye(len(state.low)), np.zeros(len(state.low)))
-                state = _affine(identity, _next(layers, Linear), state, machine)
+                width = len(state.place.low)
+                identity = Affine(np.eye(width), np.zeros(width))
+                state = _affine(identity, _next(layers, Linear), _plain(state), machine)
             state = _activation(stage, _next(layers, Attention), state, machine)
     if layers or state.with_one:
         raise CertificateError("The network has the layers of the target, no more", f"{len(layers)} further layers")
-    worst = int(state.error.sum(axis=0).argmax())
-    return {name: float(state.error[i, worst]) * SLACK for i, name in enumerate(PARTS)}
+    error = state.place.error.values[:, 1:]
+    worst = int(error.sum(axis=1).argmax())
+    return dict(zip(PARTS, error[worst].tolist(), strict=True))
 
 
-def _input_error(low: Array, high: Array, machine: Machine) -> Array:
-    error = np.zeros((3, len(low)))
-    if machine.name != "float64":
-        error[2] = machine.roundoff * (1 + 2.0**-10) * np.maximum(np.abs(low), np.abs(high)) + machine.underflow
-    return error
+def _start(low: Array, high: Array, machine: Machine) -> State:
+    """The inputs, rounded to the dtype unless it is float64."""
+    box, once = Balls.between(low, high), Up.zeros(len(low))
+    if machine.name != "float64":  # a float64 reaches the half types through float32: two roundings
+        once = Up.between(low, high) * (machine.roundoff * (1 + 2.0**-10)) + Up.of(np.full(len(low), machine.underflow))
+    registers, noise = Registers(), _columns(Up.of(box.rad), once)
+    return State(registers, registers.start(noise), Place(low, high, Balls.exact(box.mid), noise))
+
+
+def _columns(moved: Up, rounding: Up) -> Up:
+    """Errors (m, 4) with these two parts."""
+    none = np.zeros_like(moved.values)
+    return Up(np.stack([moved.values, none, none, rounding.values], axis=-1))
 
 
 def _next(layers: list[Layer], kind: type) -> Layer:
@@ -91,20 +118,53 @@ def _next(layers: list[Layer], kind: type) -> Layer:
     return layers.pop(0)
 
 
+def _plain(state: State) -> State:
+    """Forms without an activation are registers themselves."""
+    if state.forms is None:
+        return state
+    one, none = Balls.exact(np.ones(len(state.place.low))), state.forms.error * 0.0
+    return replace(state, block=state.registers.write(state.forms, one, none), forms=None)
+
+
 def _affine(stage: Affine, layer: Layer, state: State, machine: Machine) -> State:
     weight, bias, with_one = _matrices(layer, stage)
-    magnitude, size = np.abs(weight), state.size
-    error = state.error @ magnitude
-    departure = np.abs(weight - stage.weight).T @ size + np.abs(bias - stage.bias)
-    roundings = count_roundings(weight) + (bias != 0)
-    rates = np.array([gamma(int(k), machine.roundoff) for k in roundings])
-    made = rates * (magnitude.T @ size + np.abs(bias)) + roundings * machine.underflow
-    error[2] += departure * SLACK + made
-    low, high = interval_stage(stage, state.low, state.high)
-    if not float(np.max(magnitude.T @ size + np.abs(bias))) < machine.largest:
+    place, weights = state.place, Balls.exact(stage.weight)
+    made = _departure(stage, weight, bias, place.size) + _rounding(weight, bias, place, machine)
+    forms = state.registers.read({state.block: weights}, _columns(made * 0.0, made))
+    middle = (place.middle[None] @ weights)[0] + Balls.exact(stage.bias)
+    low, high = _within(middle, forms.error, *interval_stage(stage, place.low, place.high))
+    return replace(state, place=Place(low, high, middle, forms.error), forms=forms, with_one=with_one)
+
+
+def _within(middle: Balls, error: Up, low: Array, high: Array) -> tuple[Array, Array]:
+    """The smaller of two enclosures: [low, high], and all that is not further from the middle than the noise allows."""
+    reach = (Up.of(middle.rad) + error[:, MOVED]).values
+    below, above = np.nextafter(middle.mid - reach, -np.inf), np.nextafter(middle.mid + reach, np.inf)
+    return np.maximum(low, below), np.minimum(high, above)
+
+
+def _departure(stage: Affine, weight: Array, bias: Array, size: Up) -> Up:
+    """How far the run's weights are from the target's, times its values."""
+    apart = Up.of(Balls.exact(weight) - Balls.exact(stage.weight)).T
+    return (apart @ size[:, None])[:, 0] + Up.of(Balls.exact(bias) - Balls.exact(stage.bias))
+
+
+def _rounding(weight: Array, bias: Array, place: Place, machine: Machine) -> Up:
+    """What the dtype makes of the products and their sum, in any order, the bias one of the terms."""
+    low, high = (end[:, None] for end in place.run)
+    ends = np.stack([weight * low, weight * high])
+    most, least = np.nextafter(ends.max(axis=0), np.inf), np.nextafter(-ends.min(axis=0), np.inf)
+    present = (weight != 0).astype(np.float64)
+    positive = np.vstack([np.maximum(most, 0.0) * present, np.maximum(bias, 0.0)])
+    negative = np.vstack([np.maximum(least, 0.0) * present, np.maximum(-bias, 0.0)])
+    size = Up.between(positive, negative).sum(-2)
+    if not float(size.most().values) < machine.largest:
         got = "sums beyond it"
         raise RefusalError(f"The run must fit {machine.name}, up to {machine.largest:g}", got, "Use a wider dtype")
-    return State(low, high, error * SLACK, with_one)
+    roundings = count_roundings(weight) + (bias != 0)
+    rates = np.array([gamma(int(k), machine.roundoff) for k in roundings])
+    in_any_order = sum_rounding(Up.of(positive), Up.of(negative), machine.roundoff)
+    return in_any_order.least(size * Up.of(rates)) + Up.of(roundings) * machine.underflow
 
 
 def _matrices(layer: Layer, stage: Affine) -> tuple[Array, Array, bool]:
@@ -125,23 +185,37 @@ def _matrices(layer: Layer, stage: Affine) -> tuple[Array, Array, bool]:
 
 
 def _activation(stage: Activation, layer: Layer, state: State, machine: Machine) -> State:
-    if not isinstance(layer, Attention) or layer.residual:
+    place, forms = state.place, state.forms
+    if not isinstance(layer, Attention) or layer.residual or forms is None:
         raise CertificateError("An activation is a layer of heads without residual", type(layer).__name__)
-    n = len(state.low)
+    n = len(place.low)
     expected = n + (1 if stage.slope else 0)
     if len(layer.heads) != expected:
         raise CertificateError(f"The activation has {expected} heads, one a neuron", f"{len(layer.heads)}")
     for head in layer.heads:
         _check_alone(head)
-    error = state.error * max(1.0, abs(stage.slope))
-    for j, head in enumerate(layer.heads[:n]):
-        check_time("proving neurons")
-        error[:, j] += _neuron(j, head, stage, state, machine)
+    local, *clamp = _neurons(layer.heads[:n], stage, place, machine)
+    ends = interval_stage(stage, place.low, place.high)
     if stage.slope:
-        error[2] += _copied(layer.heads[n], stage, state, machine)
-    low, high = interval_stage(stage, state.low, state.high)
-    error[2] += gamma(3, machine.roundoff) * (np.maximum(np.abs(low), np.abs(high)) + error.sum(axis=0))
-    return State(low, high, error * SLACK)
+        copied = _copied(layer.heads[n], stage, place, machine)
+        written = Up.between(*ends) + place.error[:, 1:].sum() * max(1.0, abs(stage.slope)) + local.sum() + copied
+        local = local + _columns(copied * 0.0, copied + written * gamma(3, machine.roundoff))[:, 1:]
+    noise = Up(np.hstack([np.zeros((n, 1)), local.values]))
+    block = state.registers.write(forms, _slopes(stage.slope, *place.run, *clamp), noise)
+    error = state.registers.error(block)
+    below, above = (place.middle.mid - place.middle.rad, place.middle.mid + place.middle.rad)
+    middle = Balls.between(*interval_stage(stage, np.nextafter(below, -np.inf), np.nextafter(above, np.inf)))
+    low, high = _within(middle, error, *ends)
+    return State(state.registers, block, Place(low, high, middle, error))
+
+
+def _slopes(slope: float, low: Array, high: Array, a: Array, b: Array) -> Balls:
+    """The slopes on [low, high] of what heads compute in place of the activation: 1 in [a, b], the stage's beyond."""
+    inside, outside = (high > a) & (low < b), (low < a) | (high > b)
+    least = np.where(inside & ~outside, 1.0, np.where(inside, min(1.0, slope), slope))
+    most = np.where(inside & ~outside, 1.0, np.where(inside, max(1.0, slope), slope))
+    slopes = Balls.between(least, most)
+    return Balls(slopes.mid, np.where(least == most, 0.0, slopes.rad))
 
 
 def _check_alone(head: Head) -> None:
@@ -150,47 +224,99 @@ def _check_alone(head: Head) -> None:
         raise CertificateError("Every token asks the heads of an activation, about itself", "another row set")
 
 
-def _neuron(j: int, head: Head, stage: Activation, state: State, machine: Machine) -> Array:
-    """The local error (3,) of the head that computes feature j, times the weight it writes with."""
-    weight = head.output[0, j] if head.output.shape == (1, len(state.low)) else np.nan
-    others = np.delete(head.output[0], j)
-    if not np.isfinite(weight) or np.any(others):
+def _neurons(heads: Sequence[Head], stage: Activation, place: Place, machine: Machine) -> tuple[Up, Array, Array]:
+    """The local errors (n, 3) of the heads that compute the features, and the intervals they clamp them to.
+
+    Where the stage has no end, an interval that does not hold the target's values is charged for what it cuts off.
+    """
+    low, high = (np.append(ends, 1.0) for ends in place.run)
+    weights = np.array([_written(j, head, len(heads)) for j, head in enumerate(heads)])
+    local, (a, b) = np.zeros((len(heads), 3)), (np.empty(len(heads)) for _ in range(2))
+    alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = defaultdict(list)
+    for j, head in enumerate(heads):
+        check_time("proving neurons")
+        used = _used(head, j)
+        a[j], b[j] = _interval(stage, head, low[j], high[j])
+        if head.key_rows is None:
+            clamp = _clamp(np.array([j]), used[None], a[j], b[j])
+            local[j] = _anchored(head, used, clamp, low, high, machine)
+        else:
+            alike[len(used), head.memory_size, *head.output.shape, *head.query.shape].append((j, used))
+    for members in alike.values():
+        rows = np.array([j for j, _ in members])
+        used = np.array([features for _, features in members])
+        gates = _gates([heads[j] for j in rows], rows, used)
+        form = _clamp(rows, used, a[rows], b[rows])
+        local[rows] = bound_gates(Problem((), (), form, low[used], high[used], 0, machine, exact_inputs=True), gates).T
+    beyond = Up.zeros(len(heads)) if stage.upper is not None else Up.of(np.maximum(place.high - b, 0.0))
+    beyond = beyond + (Up.zeros(len(heads)) if stage.lower is not None else Up.of(np.maximum(a - place.low, 0.0)))
+    size, wanted = Up.between(a, b), Balls.exact(1.0) - Balls.exact(stage.slope)
+    exact = np.abs(np.frexp(weights)[0]) == 0.5  # a power of two: its products are
+    departed = size * Up.of(Balls.exact(weights) - wanted)
+    departed = departed + size * Up.of(np.where(exact, 0.0, gamma(1, machine.roundoff)))
+    none = departed * 0.0
+    added = Up(np.stack([(beyond * Up.of(weights)).values, none.values, departed.values], axis=1))
+    return Up.of(local) * Up.of(weights)[:, None] + added, a, b
+
+
+def _written(j: int, head: Head, n: int) -> float:
+    """The weight with which a head writes feature j alone."""
+    weight = head.output[0, j] if head.output.shape == (1, n) else np.nan
+    if not np.isfinite(weight) or np.any(np.delete(head.output[0], j)):
         raise CertificateError(f"Head {j} writes feature {j} alone", "other features", "Rebuild the network")
-    name = None if head.claims is None else head.claims.construction
-    if name not in LOCAL or head.claims is None:
-        raise CertificateError("Neurons are gates or rows of anchors", str(name), "Rebuild the network")
-    low, high = state.run()
-    used = _used(head, j)
-    small = _restricted(head, used)
-    a, b = _interval(stage, head, low[j], high[j])
-    form = TruncatedForm(
-        Balls.exact((used == j).astype(np.float64)[None]),
-        Balls.exact(np.zeros(1)),
-        Balls.exact(a),
-        Balls.exact(b),
-    )
-    problem = Problem((), (small,), form, low[None, used], high[None, used], 0, machine, exact_inputs=True)
-    parts = LOCAL[name](problem)
-    local = np.array([parts[part] for part in PARTS]) * abs(weight)
-    # where the stage has no end, the head's interval must hold the target's values, around which clamp is 1-Lipschitz
-    local[0] += max(0.0, state.high[j] - b) if stage.upper is None else 0.0
-    local[0] += max(0.0, a - state.low[j]) if stage.lower is None else 0.0
-    local[2] += abs(weight - (1 - stage.slope)) * max(abs(a), abs(b)) + gamma(1, machine.roundoff) * max(abs(a), abs(b))
-    return np.asarray(local * SLACK)
+    return float(weight)
+
+
+def _clamp(rows: Indices, used: Indices, a: npt.ArrayLike, b: npt.ArrayLike) -> TruncatedForm:
+    """The target of each row: the clamp of its own feature, among those that its head reads."""
+    own = (used == rows[:, None]).astype(np.float64)
+    return TruncatedForm(Balls.exact(own), Balls.exact(np.zeros(len(rows))), Balls.exact(a), Balls.exact(b))
+
+
+def _gates(heads: Sequence[Head], rows: Indices, used: Indices) -> Gates:
+    """Heads of one shape as gates, each on the features it reads; their scores say which key stands for which end."""
+    query, key, value = (_stacked([getattr(head, name) for head in heads], used) for name in ("query", "key", "value"))
+    keys, values = (_stacked([getattr(head, name) for head in heads]) for name in ("memory_keys", "memory_values"))
+    own = (used == rows[:, None]).argmax(axis=1)
+    slopes = np.einsum("nr,nkr->nk", query[np.arange(len(rows)), own], keys - key[:, -1:])  # of scores, by the feature
+    roles = ["low" if slope < 0 else "high" for slope in slopes[0]]
+    alike = np.all((slopes < 0) == [role == "low" for role in roles])
+    if not alike or not np.all((np.abs(slopes) > 0) & np.isfinite(slopes)):
+        raise CertificateError("The scores of a gate's keys rise or fall with its feature", "others", "Rebuild it")
+    return Gates(query, key, value, np.ones((len(rows), 1, 1)), keys, values, np.abs(slopes[:, 0]), (*roles, "self"))
+
+
+def _stacked(matrices: Sequence[Array | None], used: Indices | None = None) -> Array:
+    """Matrices of several heads, or those of their rows that are used."""
+    present = [matrix for matrix in matrices if matrix is not None]
+    if len(present) < len(matrices):
+        raise CertificateError("A gate has a self key and constant ones", "none", "Rebuild the network")
+    return np.stack(present if used is None else [m[features] for m, features in zip(present, used, strict=True)])
+
+
+def _anchored(
+    head: Head, used: Indices, clamp: TruncatedForm, low: Array, high: Array, machine: Machine
+) -> tuple[float, ...]:
+    """The local error of a row of anchors."""
+    small = replace(head, query=head.query[used], output=np.ones((1, 1)))
+    box = low[None, used], high[None, used]
+    parts = bound_anchored(Problem((), (small,), clamp, *box, 0, machine, exact_inputs=True))
+    return tuple(parts[part] for part in PARTS)
 
 
 def _interval(stage: Activation, head: Head, low: float, high: float) -> tuple[float, float]:
     """The interval of the clamp; a missing end lies at the head's last anchor, or beyond the run's range for a gate."""
     a, b = stage.lower, stage.upper
-    if head.claims is not None and head.claims.construction != "gate":
+    if head.key_rows is None and head.claims is not None and len(head.claims.positions):
         a = float(head.claims.positions[0]) if a is None else a
         b = float(head.claims.positions[-1]) if b is None else b
-    a = min(low, (b or 0.0) - 1.0) if a is None else a
-    b = max(high, a + 1.0) if b is None else b
+    beyond = (abs(low) + abs(high)) * 2.0**-30
+    a = min(low - beyond, (b or 0.0) - 1.0) if a is None else a
+    b = max(high + beyond, a + 1.0) if b is None else b
     return a, b
 
 
-def _used(head: Head, j: int) -> npt.NDArray[np.int64]:
+def _used(head: Head, j: int) -> Indices:
     """The features the head reads, feature j among them."""
     touched = np.any(head.query != 0, axis=1)
     for matrix in (head.key, head.value):
@@ -199,25 +325,14 @@ def _used(head: Head, j: int) -> npt.NDArray[np.int64]:
     return np.flatnonzero(touched)
 
 
-def _restricted(head: Head, used: npt.NDArray[np.int64]) -> Head:
-    """The head on these features only, writing 1 into a single output feature."""
-    return replace(
-        head,
-        query=head.query[used],
-        key=None if head.key is None else head.key[used],
-        value=None if head.value is None else head.value[used],
-        output=np.ones((1, 1)),
-    )
-
-
-def _copied(head: Head, stage: Activation, state: State, machine: Machine) -> Array:
-    """The error of the head that copies slope times its token: rounding of the slope and of two products."""
-    n = len(state.low)
+def _copied(head: Head, stage: Activation, place: Place, machine: Machine) -> Up:
+    """The error (n,) of the head that copies slope times its token: rounding of the slope and of two products."""
+    n = len(place.low)
     alone = head.key_rows is not None and head.key_rows.kind == "own" and head.memory_size == 0
     if not alone or head.value is None or not np.array_equal(head.output, np.eye(n)):
         raise CertificateError("A leaky slope is a head whose only key is its token", "another head")
     wanted = np.vstack([stage.slope * np.eye(n), np.zeros((head.value.shape[0] - n, n))])
-    size = np.maximum(*map(np.abs, state.run()))  # of all that is read, the constant included
-    departure = size @ np.abs(head.value - wanted)
+    size = Up.of(np.append(place.size.values, 1.0))[None]  # of all that is read, the constant included
+    departure = size @ Up.of(Balls.exact(head.value) - Balls.exact(wanted))
     rates = np.array([gamma(int(k) + 4, machine.roundoff) for k in count_roundings(head.value)])
-    return np.asarray((departure + rates * (size @ np.abs(head.value))) * SLACK)
+    return (departure + size @ Up.of(head.value) * Up.of(rates))[0]

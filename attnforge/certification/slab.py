@@ -10,10 +10,13 @@ from attnforge.balls import Balls
 Array = npt.NDArray[np.float64]
 
 
-def slab(lower: Array, upper: Array, weights: Balls, offsets: Balls, low: float, high: float) -> tuple[Array, Array]:
+def slab(
+    lower: Array, upper: Array, weights: Balls, offsets: Balls, low: float | Array, high: float | Array
+) -> tuple[Array, Array]:
     """A box around {x in the box: low <= w . x + t <= high}, row by row; the box itself where that set is empty.
 
-    Each coordinate is bounded by what the others leave over: w_j x_j >= low - t - max sum of the others.
+    Each coordinate is bounded by what the others leave over: w_j x_j >= low - t - max sum of the others. ``low`` and
+    ``high`` may be one a row, (R, 1).
     """
     w, slack = weights.mid, 1e-9 * (np.abs(low) + np.abs(high) + 1.0)
     ends = np.stack([w * lower, w * upper])

@@ -1,16 +1,17 @@
-r"""Theorem bound re-evaluated for the gate: a self key, and a low or a high one or both, from the network's numbers.
+r"""Theorem bound re-evaluated for gates: a self key, and a low or a high one or both, from the network's numbers.
 
 For each query token the score differences low - self and high - self are compared with $-\beta(y - a)$ and
 $\beta(y - b)$; what remains, with the rounding of queries, scores and exponentials, is the disturbance d of
 :mod:`attnforge.lemmas.kink`. Rounding grows with |y|, but matters near the kinks only: further than
 $4(d + 60)/\beta$ from [a, b] the losing key weighs less than $e^{-60}$ whatever the rounding, so d and the value's
-error are taken on that slab.
+error are taken on that slab; of a gate with one outer key, so does the losing key that far from its one end on either
+side, and d is taken around that end.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,44 +27,128 @@ from attnforge.network import Claims, Head
 
 Array = npt.NDArray[np.float64]
 CLEAR = 60.0  # e^-60 of a value is below a rounding of it in every dtype
+PARTS = ("spacing", "leakage", "rounding")
 
 
 @dataclass(frozen=True, eq=False)
-class Gate:
-    """Disturbance of the score differences, error of the self value, largest value, mass on other tokens."""
+class Gates:
+    """The matrices of one head that all rows ask, or of one head a row, stacked; and what each row is compared with.
 
-    scores: float
-    self_value: float
-    largest: float
-    others: float
+    ``keys`` (..., k, r) and ``values`` (..., k, v) are memory's, ``output`` (..., v, 1) writes the feature looked at,
+    ``sharpness`` is beta, ``roles`` are those of memory's keys and of the self key, or of all tokens.
+    """
+
+    query: Array
+    key: Array
+    value: Array
+    output: Array
+    keys: Array | None
+    values: Array | None
+    sharpness: Array
+    roles: tuple[str, ...]
+
+    @property
+    def memory(self) -> int:
+        """Constant keys beside the tokens."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Row by row: disturbance of score differences, error of the self value, largest value, mass on other tokens."""
+
+    scores: Array
+    self_value: Array
+    largest: Array
+    others: Array
 
 
 def bound_gate(problem: Problem) -> dict[str, float]:
     """Named parts: ``spacing`` (the rounded kink), ``leakage`` (opposite key, other tokens), ``rounding``."""
     if len(problem.heads) != 1:
         raise CertificateError("A gate is one head", f"{len(problem.heads)} heads")
-    head, (a, b) = problem.heads[0], problem.interval
+    head = problem.heads[0]
     check_output(head, problem.output)
-    beta = _claims(head).sharpness
-    whole = _read(problem, head, beta, problem.tokens(problem.lower, problem.upper))
-    margin = 4 * (whole.scores + CLEAR) / beta
-    weights, offsets = problem.forms(input_tokens(problem.lower, problem.upper, problem.machine))
-    boxes = slab(problem.lower, problem.upper, weights, offsets, a - margin, b + margin)
-    near = _read(problem, head, beta, problem.tokens(*boxes))
-    largest = min(near.largest, add_up(max(abs(a), abs(b)), margin))
+    parts = bound_gates(problem, gates_of(head, problem.output))
+    return {name: float(part.max()) for name, part in zip(PARTS, parts, strict=True)}
 
-    pair, run, opposite = kink(beta), kink(beta, near.scores), 0.0
-    if len(_ends(problem, head)) == 2:
-        opposite, run = far_key(beta, b - a), max(run, far_key(beta, b - a, near.scores))
-    others = product_up(whole.others, 2 * whole.largest)
-    machine = problem.machine
-    keys = len(_claims(head).roles)
+
+def gates_of(head: Head, output: int) -> Gates:
+    """The gate a head claims to be."""
+    claims = _claims(head)
+    if head.key_rows is None or head.key is None or head.value is None:
+        raise CertificateError("A gate attends to its own token", "a head without token keys", "Rebuild the network")
+    written = head.output[:, output : output + 1]
+    sharpness = np.array([claims.sharpness])
+    return Gates(
+        head.query, head.key, head.value, written, head.memory_keys, head.memory_values, sharpness, claims.roles
+    )
+
+
+def bound_gates(problem: Problem, gates: Gates) -> Array:
+    """The parts (3, R) of every row's error; the ends of the problem's form may be one a row, too."""
+    if gates.roles.count("low") > 1 or gates.roles.count("high") > 1:
+        raise CertificateError("A gate has one key for each end", str(gates.roles), "Rebuild the network")
+    (a, b), beta = (end.mid.ravel() for end in (problem.form.lower, problem.form.upper)), gates.sharpness
+    whole = _read(problem, gates, problem.tokens(problem.lower, problem.upper))
+    margin = 4 * (whole.scores + CLEAR) / beta
+    margin = margin.max(keepdims=True) if problem.heads else margin  # of all rows that ask the same head
+    near = _read(problem, gates, problem.tokens(*_around(problem, a - margin, b + margin)))
+    largest = np.minimum(near.largest, np.nextafter(np.maximum(np.abs(a), np.abs(b)) + margin, np.inf))
+    ends = [sign for _, sign, _ in _ends(problem, gates)]
+    if len(ends) == 1:
+        kinked = b if ends[0] > 0 else a
+        close = _read(problem, gates, problem.tokens(*_around(problem, kinked - margin, kinked + margin)))
+        near = replace(near, scores=np.minimum(near.scores, close.scores))
+    rows = np.broadcast_arrays(beta, a, b, near.scores, near.self_value, largest, whole.others, whole.largest)
+    found = [_parts(problem, gates, len(ends) == 2, *map(float, row)) for row in zip(*rows, strict=True)]
+    rounding = _outer_values(problem, gates) + problem.form.lower.rad.ravel() + problem.form.upper.rad.ravel()
+    parts = np.array(found).T
+    parts[0] = np.nextafter(parts[0] + _beyond(problem, gates, a, b), np.inf)
+    parts[2] = np.nextafter(parts[2] + rounding * (1 + 2.0**-50), np.inf)
+    return parts
+
+
+def _parts(
+    problem: Problem,
+    gates: Gates,
+    both: bool,
+    beta: float,
+    a: float,
+    b: float,
+    scores: float,
+    self_value: float,
+    largest: float,
+    others: float,
+    whole: float,
+) -> tuple[float, float, float]:
+    """Spacing, leakage and rounding of one row, but for its constant values."""
+    pair, run, opposite = kink(beta), kink(beta, scores), 0.0
+    if both:
+        opposite, run = far_key(beta, b - a), max(run, far_key(beta, b - a, scores))
+    machine, keys = problem.machine, len(gates.roles)
     sums = add_up(gamma(keys + 5, machine.accumulation), gamma(3, machine.roundoff))
     lost = product_up(keys, machine.underflow, largest + 1.0)
-    written = _outer_values(problem, head)
-    ends = add_up(float(problem.form.lower.rad), float(problem.form.upper.rad))
-    rounding = add_up(run - pair, near.self_value, written, product_up(sums, largest), lost, ends)
-    return {"spacing": pair, "leakage": add_up(max(0.0, opposite - pair), others), "rounding": rounding}
+    rounding = add_up(run - pair, self_value, product_up(sums, largest), lost)
+    return pair, add_up(max(0.0, opposite - pair), product_up(others, 2 * whole)), rounding
+
+
+def _beyond(problem: Problem, gates: Gates, a: Array, b: Array) -> Array:
+    """How far the form goes beyond an end that no key stands for: there the gate does not cut it off."""
+    tokens = input_tokens(problem.lower, problem.upper, problem.machine, problem.exact_inputs)
+    weights, offsets = problem.forms(tokens)
+    form = inner(Balls(weights.mid[:, :, None], weights.rad[:, :, None]), tokens.box, offsets[:, None])
+    low = np.nextafter((form.mid - form.rad)[:, 0], -np.inf)
+    high = np.nextafter((form.mid + form.rad)[:, 0], np.inf)
+    below = np.maximum(np.nextafter(a - low, np.inf), 0.0) * ("low" not in gates.roles)
+    above = np.maximum(np.nextafter(high - b, np.inf), 0.0) * ("high" not in gates.roles)
+    return np.asarray(np.maximum(below, above))
+
+
+def _around(problem: Problem, low: Array, high: Array) -> tuple[Array, Array]:
+    """The boxes where the form takes values between these."""
+    weights, offsets = problem.forms(input_tokens(problem.lower, problem.upper, problem.machine))
+    return slab(problem.lower, problem.upper, weights, offsets, low[:, None], high[:, None])
 
 
 def _claims(head: Head) -> Claims:
@@ -76,74 +161,75 @@ def _claims(head: Head) -> Claims:
     return claims
 
 
-def _ends(problem: Problem, head: Head) -> list[tuple[int, float, Balls]]:
+def _ends(problem: Problem, gates: Gates) -> list[tuple[int, float, Balls]]:
     """For each outer key the place it has among the keys, the sign of its score's slope, and the end it stands for."""
-    roles = _claims(head).roles
     ends = (("low", -1.0, problem.form.lower), ("high", 1.0, problem.form.upper))
-    return [(roles.index(role), sign, end) for role, sign, end in ends if role in roles]
+    return [(gates.roles.index(role), sign, end) for role, sign, end in ends if role in gates.roles]
 
 
-def _read(problem: Problem, head: Head, beta: float, tokens: Tokens) -> Gate:
+def _read(problem: Problem, gates: Gates, tokens: Tokens) -> Reading:
     """Every query token against the claim, on the tokens' boxes."""
-    machine = problem.machine
-    asking = problem.asking(tokens) if head.query_rows.indices is not None else tokens
-    query = project(asking, head.query, machine)
-    keys, own, own_values, others = _keys(problem, head, tokens, query)
+    machine, asked = problem.machine, None if not problem.heads else problem.heads[0].query_rows.indices
+    asking = tokens if asked is None else problem.asking(tokens)
+    query = project(asking, gates.query, machine)
+    keys, own, own_values, others = _keys(problem, gates, tokens, query)
     weights, offsets = problem.forms(asking)
-    scores = 0.0
-    for at, sign, end in _ends(problem, head):
-        rate, unit = sign * beta, machine.accumulation
-        scores = max(scores, _disturbance(query, keys[at], own, rate, weights, offsets, end, unit))
-    scores += 2 * softmax_roundings(len(tokens.source) + head.memory_size, machine)
+    scores = np.zeros(len(asking.source))
+    for at, sign, end in _ends(problem, gates):
+        rate, unit = sign * gates.sharpness, machine.accumulation
+        here = _disturbance(query, keys[..., at, :], own, rate, weights, offsets, end, unit)
+        scores = np.maximum(scores, here)
+    scores = scores + 2 * softmax_roundings(len(gates.roles), machine)
     slope = own_values.slope - Balls(weights.mid[:, :, None], weights.rad[:, :, None])
     constant = own_values.constant - Balls(offsets.mid[:, None], offsets.rad[:, None])
     value = inner(slope, asking.box, constant).magnitude() + own_values.error
-    largest = max(float(own_values.magnitude().max()), *(abs(end) for end in problem.interval))
-    return Gate(scores, float(value.max()), largest, others)
+    ends = [np.abs(end.mid.ravel()) for end in (problem.form.lower, problem.form.upper)]
+    largest = np.maximum(own_values.magnitude()[:, 0], np.maximum(*ends))
+    return Reading(scores, value[:, 0], largest, others)
 
 
-def _keys(problem: Problem, head: Head, tokens: Tokens, query: Tokens) -> tuple[Array, Array, Tokens, float]:
+def _keys(problem: Problem, gates: Gates, tokens: Tokens, query: Tokens) -> tuple[Array, Array, Tokens, Array]:
     """All constant keys, the self keys (R, r), the self values, and a bound of the mass on other tokens."""
-    if head.key_rows is None or head.key is None or head.value is None:
-        raise CertificateError("A gate attends to its own token", "a head without token keys", "Rebuild the network")
-    roles = _claims(head).roles
-    rows = project(tokens, head.key, problem.machine)
-    values = project(tokens, head.value, problem.machine)
+    roles, count = gates.roles, len(tokens.source)
+    rows = project(tokens, gates.key, problem.machine)
+    values = project(tokens, gates.value, problem.machine)
     if np.any(rows.slope.magnitude()) or np.any(rows.error) or np.any(rows.constant.rad):
         raise CertificateError("The keys of a gate are constants, exact in the dtype", "keys that vary or round")
-    written = project(values, head.output[:, problem.output : problem.output + 1], problem.machine)
-    if head.key_rows.kind == "own":
-        if head.memory_keys is None or roles[-1] != "self" or head.memory_size != len(roles) - 1:
+    written = project(values, gates.output, problem.machine)
+    head = problem.heads[0] if problem.heads else None
+    if head is None or head.key_rows is None or head.key_rows.kind == "own":
+        if gates.keys is None or roles[-1] != "self" or gates.memory != len(roles) - 1:
             raise CertificateError("A gate's own key comes after its constant ones", str(roles), "Rebuild the network")
-        return head.memory_keys, rows.constant.mid, written, 0.0
-    asked = np.arange(len(tokens.source)) if head.query_rows.indices is None else head.query_rows.indices
-    if head.key_rows.kind != "all" or head.memory_size or len(roles) != len(tokens.source):
+        return gates.keys, rows.constant.mid, written, np.zeros(count)
+    asked = np.arange(count) if head.query_rows.indices is None else head.query_rows.indices
+    if head.key_rows.kind != "all" or gates.memory or len(roles) != count:
         raise CertificateError("A gate's keys are all tokens, or memory and its own", head.key_rows.kind)
     if any(roles[i] != "self" for i in asked):
         raise CertificateError("Every query of a gate is a token with a self key", "a query that is a constant key")
-    keys, constants = rows.constant.mid, [at for at, _, _ in _ends(problem, head)]
+    keys, constants = rows.constant.mid, [at for at, _, _ in _ends(problem, gates)]
     return keys, keys[asked], written.rows(asked), _other_tokens(query, keys, asked, constants)
 
 
 def _disturbance(
-    query: Tokens, key: Array, own: Array, rate: float, weights: Balls, offsets: Balls, end: Balls, unit: float
-) -> float:
-    """Bound of |score(key) - score(self) - rate (y - end)| over the boxes, as it runs."""
+    query: Tokens, key: Array, own: Array, rate: Array, weights: Balls, offsets: Balls, end: Balls, unit: float
+) -> Array:
+    """Bounds (R,) of |score(key) - score(self) - rate (y - end)| over the boxes, as it runs."""
     change = Balls.exact(key) - Balls.exact(own)  # (R, r)
     column = Balls(change.mid[:, :, None], change.rad[:, :, None])
-    slope = query.slope @ column - Balls(weights.mid[:, :, None], weights.rad[:, :, None]) * Balls.exact(rate)
+    by = Balls.exact(rate[:, None, None])
+    slope = query.slope @ column - Balls(weights.mid[:, :, None], weights.rad[:, :, None]) * by
     start = (Balls(query.constant.mid[:, None, :], query.constant.rad[:, None, :]) @ column)[:, 0]
     wanted = (offsets - end) * Balls.exact(rate)
     exact = inner(slope, query.box, start - Balls(wanted.mid[:, None], wanted.rad[:, None])).magnitude()[:, 0]
     magnitude = query.magnitude()
     carried = (query.error * change.magnitude()).sum(axis=1)
-    operations = len(key) + 4
+    operations = key.shape[-1] + 4
     made = gamma(operations, unit) * (magnitude * (np.abs(key) + np.abs(own))).sum(axis=1)
-    return float((exact + carried + made).max()) * (1 + 2.0**-30)
+    return np.asarray((exact + carried + made) * (1 + 2.0**-30))
 
 
-def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], constants: list[int]) -> float:
-    """Bound of the mass on tokens that are neither the query's own nor constant: sum of exp(score - own score)."""
+def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], constants: list[int]) -> Array:
+    """Bounds (R,) of the mass on tokens neither the query's own nor constant: sum of exp(score - own score)."""
     steady = ~(np.any(query.slope.magnitude() > 0, axis=(0, 1)) | np.any(query.error > 0, axis=0))
     fixed = Balls(query.constant.mid * steady, query.constant.rad * steady) @ Balls.exact(keys.T.copy())
     moving = (query.magnitude() * ~steady) @ np.abs(keys.T)
@@ -154,20 +240,22 @@ def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], cons
     mask = np.ones_like(gaps, dtype=bool)
     mask[place, asked] = False
     mask[:, constants] = False
-    return float((np.exp(np.minimum(-gaps, 700.0)) * mask).sum(axis=1).max(initial=0.0)) * (1 + 2.0**-30)
+    return np.asarray((np.exp(np.minimum(-gaps, 700.0)) * mask).sum(axis=1) * (1 + 2.0**-30))
 
 
-def _outer_values(problem: Problem, head: Head) -> float:
-    """How far the values of the two constant keys are from the ends of the interval."""
-    if head.value is None:
-        raise CertificateError("A gate has values", "none")
-    worst = 0.0
-    rows = project(problem.tokens(problem.lower, problem.upper), head.value, problem.machine)
-    for at, _, end in _ends(problem, head):
-        if head.memory_values is not None:
-            value, error = Balls.exact(head.memory_values[at]), 0.0
+def _outer_values(problem: Problem, gates: Gates) -> Array:
+    """How far the values of the constant keys are from the ends of the interval, row by row or for all."""
+    rows = project(problem.tokens(problem.lower, problem.upper), gates.value, problem.machine)
+    worst = np.zeros(1)
+    for at, _, end in _ends(problem, gates):
+        if gates.values is not None:
+            value, error = Balls.exact(gates.values[..., at, :]), 0.0
         else:
             value, error = rows.constant[at], float(rows.error[at].max())
-        written = value @ Balls.exact(head.output)[:, problem.output]
-        worst = max(worst, float((written - end).magnitude().max()) + error)
+        written = Balls(value.mid[..., None, :], value.rad[..., None, :]) @ Balls.exact(gates.output)
+        worst = np.maximum(worst, (written - _column(end)).magnitude().reshape(-1) + error)
     return worst
+
+
+def _column(end: Balls) -> Balls:
+    return Balls(end.mid.reshape(-1, 1, 1), end.rad.reshape(-1, 1, 1))

@@ -143,7 +143,8 @@ def interval_stage(stage: Stage, low: Array, high: Array) -> tuple[Array, Array]
     if stage.slope < 0:  # not monotone: add the values at the kinks
         kinks = [end for end in (stage.lower, stage.upper) if end is not None]
         ends = np.concatenate([ends, *(stage(np.clip(np.full_like(low, kink), low, high))[None] for kink in kinks)])
-    slack = 2.0**-50 * np.abs(ends).max(axis=0)
+    terms = abs(stage.slope) * np.maximum(np.abs(low), np.abs(high)) + abs(1 - stage.slope) * np.abs(ends).max(axis=0)
+    slack = 2.0**-50 * (terms if stage.slope else np.abs(ends).max(axis=0))
     return ends.min(axis=0) - slack, ends.max(axis=0) + slack
 
 

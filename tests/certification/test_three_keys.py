@@ -1,5 +1,6 @@
 """What the gate's reader says against scores and values in exact rational arithmetic, and against the run."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import attnforge as af
 from attnforge.balls import MACHINES, machine
 from attnforge.certification.anchored import Problem
-from attnforge.certification.three_keys import _read, bound_gate
+from attnforge.certification.three_keys import _read, bound_gate, gates_of
 from attnforge.network import rounded
 from tests.laws.cases import changed, running, with_claims, with_head, worst
 
@@ -32,7 +33,7 @@ def test_disturbance_covers_exact_scores(dtype, beta):
     """In exact arithmetic with the rounded weights the scores depart from -beta (y - a), beta (y - b) by less."""
     net = build(dtype, sharpness=beta)
     problem, run = problem_of(net)
-    found = _read(problem, run.heads[0], beta, problem.tokens(problem.lower, problem.upper))
+    found = _read(problem, gates_of(run.heads[0], 0), problem.tokens(problem.lower, problem.upper))
     encode, head = run.layers[0], run.heads[0]
     worst_gap = Fraction(0)
     for x in np.random.default_rng(3).uniform(-3, 3, size=(60, 2)):
@@ -45,8 +46,8 @@ def test_disturbance_covers_exact_scores(dtype, beta):
         y = sum(Fraction(w) * Fraction(float(v)) for w, v in zip(W, x, strict=True)) + Fraction(T)
         wanted = [-Fraction(beta) * (y - Fraction(A)), Fraction(beta) * (y - Fraction(B))]
         worst_gap = max(worst_gap, *(abs(s - t) for s, t in zip(scores, wanted, strict=True)))
-        assert abs(row[0] - y) <= Fraction(found.self_value)
-    assert worst_gap <= Fraction(found.scores)
+        assert abs(row[0] - y) <= Fraction(float(found.self_value[0]))
+    assert worst_gap <= Fraction(float(found.scores[0]))
     assert dtype == "float64" or worst_gap > 0
 
 
@@ -104,3 +105,28 @@ def test_lies_never_make_the_bound_smaller_than_the_error(changes):
         return
     assert bound >= worst(net)
     assert bound >= net.certificate.bound
+
+
+def test_an_end_without_a_key_is_charged():
+    """A gate that claims a high key only does not cut off below: the proof may not take its low end for granted."""
+    net = build()
+    head = net.network.heads[0]
+    keys, values = head.memory_keys[1:], head.memory_values[1:]
+    claims = replace(head.claims, roles=("high", "self"), positions=head.claims.positions[1:])
+    mutant = with_head(net.network, memory_keys=keys, memory_values=values, claims=claims)
+    assert 1.0 < worst(running(net, mutant)) <= af.certify(mutant, net.target).bound
+
+
+def test_a_second_key_for_an_end_is_refused():
+    """The proof reads one key for each end: another one under the same name could do anything."""
+    net = build()
+    head = net.network.heads[0]
+    keys = np.vstack([head.memory_keys, [[0.0, 1.0]]])
+    values = np.vstack([head.memory_values, [[50.0]]])
+    claims = replace(
+        head.claims, roles=("low", "high", "low", "self"), positions=np.insert(head.claims.positions, 2, 50.0)
+    )
+    mutant = with_head(net.network, memory_keys=keys, memory_values=values, claims=claims)
+    assert worst(running(net, mutant)) > 1.0
+    with pytest.raises(af.CertificateError, match="one key for each end"):
+        af.certify(mutant, net.target)
