@@ -16,6 +16,7 @@ from attnforge.certification.cross import bound_cross
 from attnforge.certification.cross import is_looked_at as is_joint_formula
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.in_context.certify import certify_box
+from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.in_context.kernel import certify_average_box
 from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
@@ -69,6 +70,7 @@ METHODS = {
     "softmax_tail": Method(_plainly(bound_softmax_tail), needs_lipschitz=True),
     "two_layer": Method(_plainly(bound_two_layer), needs_lipschitz=True),
     "cross_attention": Method(bound_cross, needs_lipschitz=True, looks_at=is_joint_formula),
+    "head_emulation": Method(_plainly(bound_head)),
     "max_affine": Method(bound_max_affine, needs_lipschitz=True, looks_at=is_looked_at),
 }
 

@@ -241,7 +241,7 @@ class Compiled:
 
         given = self._shaped(x.detach().to("cpu", torch.float64).numpy())
         moved = inside(given, self.domain, str(x.dtype).removeprefix("torch."))
-        self.domain.check(moved)
+        self.target.check_points(moved)
         if np.array_equal(moved, given):
             return x
         lower, upper = (torch.as_tensor(end, device=x.device) for end in (self.domain.lower, self.domain.upper))

@@ -1,8 +1,8 @@
-"""Frozen attention that learns from its prompt: regressions, kernel regression, functions as prompts."""
+"""Frozen attention that learns from its prompt: regressions, kernel regression, functions and heads as prompts."""
 
 from attnforge.compiler.in_context import InContextNetwork
 from attnforge.compiler.kernel import KernelNetwork
-from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt, load_prompt
+from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt
 from attnforge.in_context.head_emulation import HeadNetwork, HeadPrompt, attention_prompt
 from attnforge.in_context.kernel_regression import KernelRegression
 from attnforge.in_context.regression import (
@@ -15,6 +15,7 @@ from attnforge.in_context.regression import (
     Ridge,
     SoftmaxRegression,
 )
+from attnforge.in_context.saved_prompt import load_prompt
 from attnforge.theorems.in_context.formats import concatenated, interleaved, split_concatenated, split_interleaved
 
 __all__ = [

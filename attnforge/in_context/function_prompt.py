@@ -17,9 +17,8 @@ from attnforge.compiler.attempt import attempt
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
-from attnforge.compiler.loading import load
 from attnforge.compiler.targets import as_target
-from attnforge.errors import DomainError, FileFormatError, RefusalError, TargetError, ToleranceError
+from attnforge.errors import DomainError, RefusalError, TargetError, ToleranceError
 from attnforge.network import Network, digest
 from attnforge.targets import Box, Target
 from attnforge.theorems.in_context.function_prompt import (
@@ -109,7 +108,7 @@ class FunctionPrompt:
         return FunctionPrompt(certified(network, self.target, name, self.dtype))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write tokens, function, domain and certificate to one safetensors file; read it by :func:`load_prompt`."""
+        """Write tokens, function, domain and certificate to one safetensors file; read it by ``load_prompt``."""
         self.compiled.save(path)
 
 
@@ -233,16 +232,16 @@ def function_prompt(
     return FunctionNetwork(target.domain.lower.size, target.outputs), prompt
 
 
-def load_prompt(path: str | os.PathLike[str]) -> FunctionPrompt:
-    """Read a prompt written by :meth:`FunctionPrompt.save`; a model of another kind is refused."""
-    compiled = load(path)
+def function_prompt_of(compiled: Compiled) -> FunctionPrompt | None:
+    """The prompt that a network has as its constant keys and values; None where it is no frozen network given one."""
+    if compiled.target.layout != "function":
+        return None
     shape, heads = prompt_shape(compiled.target), compiled.network.heads
     keys, values = (heads[0].memory_keys, heads[0].memory_values) if len(heads) == 1 else (None, None)
-    if keys is not None and values is not None and keys.shape[1] == shape.scores:
-        again = memory_network(shape, np.hstack([keys, values]), compiled.network.construction, heads[0].claims)
-        if digest(again) == digest(compiled.network):
-            return FunctionPrompt(compiled)
-    raise FileFormatError("The file must hold a prompt", "a model that is none", "Read it by attnforge.load")
+    if keys is None or values is None or keys.shape[1] != shape.scores:
+        return None
+    again = memory_network(shape, np.hstack([keys, values]), compiled.network.construction, heads[0].claims)
+    return FunctionPrompt(compiled) if digest(again) == digest(compiled.network) else None
 
 
 def _is_positive(tol: Any) -> bool:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import DType, add_up, dtype_name
+from attnforge.balls import DType, add_up, dtype_name, round_to
+from attnforge.certification import Certificate
+from attnforge.certification.certify import certify as prove
+from attnforge.certification.in_context.head import bound_head_on
+from attnforge.compiler.certifying import certified
+from attnforge.compiler.compiled import Compiled
 from attnforge.errors import DomainError, TargetError
 from attnforge.in_context.function_prompt import as_tensor
 from attnforge.network import Network, digest
-from attnforge.theorems.in_context.head_emulation import (
-    HeadMatrices,
-    HeadShape,
-    best_sharpness,
-    emulation_bound,
-    frozen_head,
-    head_tokens,
-)
+from attnforge.targets import AttentionHead, Box
+from attnforge.targets.in_context import HeadShape
+from attnforge.theorems.in_context.head_emulation import NAME, best_sharpness, frozen_head, head_tokens, prompted
 
 if TYPE_CHECKING:
     from attnforge.runtime import AttentionNetwork
@@ -30,59 +31,84 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class HeadPrompt:
-    """The matrices of a head as tokens for the frozen network, for inputs with entries up to ``data_bound``.
+    """Tokens that make the frozen network run an attention head, and the proof of how closely.
 
-    ``sharpness`` is the beta of the heads that multiply data by data, chosen from ``data_bound`` and ``dtype``.
+    ``target`` is the head, on tokens with entries up to ``data_bound``. ``tokens`` (2 d, d + 2 r + v), as the dtype
+    holds them and not to be written to, are each row of its matrices with its key, then the mirror images.
     """
 
-    matrices: HeadMatrices
-    data_bound: float
-    sharpness: float
+    target: AttentionHead
+    tokens: Array
     dtype: str
 
     def __repr__(self) -> str:
-        return f"<HeadPrompt {self.matrices.shape}, |x| <= {self.data_bound:g}, {self.dtype}>"
+        return f"<HeadPrompt {self.target.shape}, |x| <= {self.data_bound:g}, {self.dtype}>"
+
+    @property
+    def data_bound(self) -> float:
+        """The largest |entry| of X."""
+        return float(np.maximum(np.abs(self.target.domain.lower), np.abs(self.target.domain.upper)).max())
 
     @cached_property
-    def tokens(self) -> Array:
-        """The tokens (2 d, d + 2 r + v): each row of the matrices with its key, then the mirror images."""
-        found = head_tokens(self.matrices, self.sharpness, self.dtype)
-        found.flags.writeable = False
-        return found
+    def network(self) -> Network:
+        """The frozen network, given the prompt: it has the tokens as constant keys and values."""
+        return prompted(frozen_head(self.target.shape), self.tokens)
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """That network with its certificate, and the largest error a quick search finds; made when it is asked for."""
+        return certified(self.network, self.target, NAME, self.dtype)
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is known of |network(X, prompt) - head(X)|, for every X of up to ``target.tokens`` tokens."""
+        return self.compiled.certificate
+
+    def describe(self) -> str:
+        """Head, domain, size and certificate, as text."""
+        return self.compiled.report()
 
     def parts(self, tokens: int) -> dict[str, float]:
-        """Named parts of :meth:`bound`: what is left of the sharpness, and rounding."""
-        return emulation_bound(self.matrices, self.data_bound, self.sharpness, self.dtype, tokens)
+        """Named parts of :meth:`bound`: what the tokens lack in exact arithmetic, and rounding."""
+        return dict(prove(self.network, replace(self.target, tokens=tokens), dtype=self.dtype).parts)
 
     def bound(self, tokens: int) -> float:
         """A bound of |network(X, prompt) - head(X)|, entry by entry, for every X of so many tokens within the bound.
 
         A worst case: it assumes entries and projections as large as ``data_bound`` and the matrices allow, with signs
-        as bad as can be, in every score.
+        as bad as can be, in every score. That of ``certificate`` is the one for ``target.tokens``.
         """
-        if tokens < 1:
-            raise TargetError("`tokens` must be at least 1", str(tokens), "Give the length of X")
         return add_up(*self.parts(tokens).values())
 
     def bound_on(self, x: Any) -> float:
         """A bound of |network(X, prompt) - head(X)| for this X (..., n, d): smaller, because it knows the scores."""
         given = as_tensor(x).detach().cpu().double().numpy()
         self.check(given)
-        parts = emulation_bound(self.matrices, self.data_bound, self.sharpness, self.dtype, given.shape[-2], given)
-        return add_up(*parts.values())
+        return bound_head_on(self.network, self.target, self.dtype, given)
+
+    def with_tokens(self, tokens: Any) -> HeadPrompt:
+        """The same head with other tokens, and a certificate of what these compute; refused where there is none."""
+        given = as_tensor(tokens).detach().cpu().double().numpy()
+        found = HeadPrompt(self.target, _held(given, self.target.shape, self.dtype), self.dtype)
+        prove(found.network, found.target, dtype=found.dtype)
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write tokens, head and certificate to one safetensors file; read it by ``load_prompt``."""
+        self.compiled.save(path)
 
     def check(self, x: Array) -> None:
         """Raise unless X is (..., n, d) with entries up to the bound."""
-        features = self.matrices.shape.features
+        features, box = self.target.shape.features, self.target.domain
         if x.ndim < 2 or x.shape[-1] != features or x.size == 0:
             raise DomainError(f"X must have shape (..., n, {features})", f"shape {x.shape}", "Reshape it")
-        if not np.all(np.abs(x) <= self.data_bound):
+        if not np.all((x >= box.lower) & (x <= box.upper)):
             got = f"{np.abs(x).max():g}"
             raise DomainError(f"Entries must be finite and at most {self.data_bound:g}", got, "Raise `data_bound`")
 
     def exact(self, x: Any) -> Array:
         """The head itself on X (..., n, d), in float64 NumPy: softmax(X W_Q W_K^T X^T) X W_V."""
-        return self.matrices.exact(np.asarray(x, dtype=np.float64))
+        return np.asarray(self.target.values(np.asarray(x, dtype=np.float64)))
 
 
 @dataclass(frozen=True)
@@ -136,37 +162,66 @@ class HeadNetwork:
         return found.astype(np.float32) if np.asarray(x).dtype == np.float32 else found
 
     def _check(self, x: Array, prompt: HeadPrompt) -> None:
-        if prompt.matrices.shape != self.shape:
-            raise DomainError(f"This network emulates heads of {self.shape}", str(prompt.matrices.shape))
+        if prompt.target.shape != self.shape:
+            raise DomainError(f"This network emulates heads of {self.shape}", str(prompt.target.shape))
         prompt.check(x)
 
 
 def attention_prompt(
-    w_q: Any, w_k: Any, w_v: Any, *, data_bound: float = 1.0, dtype: DType = "float64"
+    w_q: Any, w_k: Any, w_v: Any, *, data_bound: float = 1.0, tokens: int = 1024, dtype: DType = "float64"
 ) -> tuple[HeadNetwork, HeadPrompt]:
     r"""A frozen network, and a prompt that makes it run the head $\mathrm{softmax}(X W_Q W_K^\top X^\top) X W_V$.
 
     The matrices are data: 2 d tokens, from which two barely sharp heads make $X W_Q$, $X W_K$ and $X W_V$ before a
-    third one attends (:mod:`attnforge.theorems.in_context.head_emulation`, with the error by formula). Swapping the
-    prompt swaps the head. A scale such as $1/\sqrt r$ goes into ``w_q``.
+    third one attends (:mod:`attnforge.theorems.in_context.head_emulation`). Swapping the prompt swaps the head. A scale
+    such as $1/\sqrt r$ goes into ``w_q``. ``prompt.certificate`` bounds
+    $|\mathrm{network}(X, \mathrm{prompt}) - \mathrm{head}(X)|$ from the tokens themselves, rounding included.
 
     Args:
         w_q, w_k: (d, r).
         w_v: (d, v).
         data_bound: the largest |entry| of X; the sharpness is chosen for it, and larger entries are refused.
+        tokens: the longest X that ``prompt.certificate`` covers; longer ones run, and ``prompt.bound(n)`` is theirs.
         dtype: ``"float64"`` or ``"float32"``.
 
     >>> rng = np.random.default_rng(0)
     >>> net, prompt = attention_prompt(*rng.normal(size=(3, 4, 4)))
     >>> x = rng.uniform(-1, 1, size=(10, 4))
-    >>> bool(np.abs(net(x, prompt) - prompt.exact(x)).max() <= 1e-11)
-    True
+    >>> bool(np.abs(net(x, prompt) - prompt.exact(x)).max() <= 1e-11), prompt.certificate.bound <= 1e-6
+    (True, True)
     """
-    matrices = HeadMatrices(*(_matrix(name, given) for name, given in (("w_q", w_q), ("w_k", w_k), ("w_v", w_v))))
-    beta, name = best_sharpness(matrices.shape.features, data_bound, dtype_name(dtype)), dtype_name(dtype)
-    shape = matrices.shape
+    query, key, value = (_matrix(name, given) for name, given in (("w_q", w_q), ("w_k", w_k), ("w_v", w_v)))
+    name, features = dtype_name(dtype), query.shape[0] if query.ndim else 0
+    beta = best_sharpness(features, data_bound, name)
+    target = AttentionHead(query, key, value, Box(-data_bound, data_bound), tokens)
+    shape = target.shape
     network = HeadNetwork(shape.features, shape.width_of_scores, shape.outputs)
-    return network, HeadPrompt(matrices, float(data_bound), beta, name)
+    return network, HeadPrompt(target, _held(head_tokens(target, beta, name), shape, name), name)
+
+
+def head_prompt_of(compiled: Compiled) -> HeadPrompt | None:
+    """The prompt that a network has as its constant keys and values; None where it is no frozen network given one."""
+    heads, target = compiled.network.heads, compiled.target
+    if not isinstance(target, AttentionHead) or heads[0].memory_keys is None or heads[0].memory_values is None:
+        return None
+    tokens = np.hstack([heads[0].memory_keys, heads[0].memory_values])
+    if tokens.shape[1] != target.shape.width:
+        return None
+    prompt = HeadPrompt(target, _held(tokens, target.shape, compiled.dtype), compiled.dtype)
+    if digest(prompt.network) != digest(compiled.network):
+        return None
+    vars(prompt)["compiled"] = compiled  # as stored: it need not be certified again
+    return prompt
+
+
+def _held(tokens: Array, shape: HeadShape, dtype: str) -> Array:
+    """The tokens as the dtype holds them, read-only."""
+    if tokens.ndim != 2 or tokens.shape[1] != shape.width or not np.all(np.isfinite(tokens)):
+        got = f"shape {tokens.shape}"
+        raise TargetError("Tokens are a matrix of finite numbers", got, f"Give (2 d, d + 2 r + v), width {shape.width}")
+    found = np.array(round_to(tokens, dtype))
+    found.flags.writeable = False
+    return found
 
 
 def _matrix(name: str, given: Any) -> Array:

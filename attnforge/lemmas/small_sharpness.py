@@ -17,12 +17,18 @@ $\sum_h c_h g(\beta_h)$ is within
 $$ B R S \sum_{j \ge 1} \Big|\sum_h c_h \beta_h^{2j}\Big| (R/\theta)^{2j} $$
 of $\sum_h c_h\, g(0)$: extrapolation, $\frac43 g(\beta) - \frac13 g(2\beta)$, shows in the numbers, it need not be
 assumed.
+
+**Nothing known of the mean square.** For $\kappa = 1$ all of this, and the bound of one head, holds with the mean of
+$|\rho_i||x_i|$ in place of $B R$: $|\sinh(\beta\rho_i)/\beta| \le |\rho_i|\sinh\theta/\theta$. For $\theta < \pi/2$ the
+mean of cosh is then at least $\cos\theta \ge 2 - \cosh\theta$ in modulus, as
+$\mathrm{Re}\cosh(a + ib) = \cosh a\cos b$: $S = \sinh\theta/(\theta\cos\theta)$.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from attnforge.balls import up
 
@@ -56,9 +62,9 @@ def combined_error(heads: Sequence[tuple[float, float]], reach: float, mean: flo
     """
     if not reach > 0:
         return 0.0
-    kappa = 1.0 if mean is None else min(mean / reach, 1.0)
     single = sum(abs(c) * aggregation_error(abs(beta) * reach) for beta, c in heads)
-    found = [_stretch(kappa, theta) * _series(heads, reach / theta) for theta in CIRCLES]
+    stretch = _widest if mean is None else partial(_stretch, min(mean / reach, 1.0))
+    found = [stretch(theta) * _series(heads, reach / theta) for theta in CIRCLES]
     return up(reach * min(single, *found) * SLACK)
 
 
@@ -68,9 +74,14 @@ def _stretch(kappa: float, theta: float) -> float:
     return (kappa + kappa**2 * (math.sinh(theta) / theta - 1.0)) / room if room > 0 else math.inf
 
 
+def _widest(theta: float) -> float:
+    """The S where nothing is known of the mean square, or infinity."""
+    return math.sinh(theta) / theta / math.cos(theta) if theta < 1.5 else math.inf
+
+
 def _series(heads: Sequence[tuple[float, float]], ratio: float) -> float:
     """The sum over j >= 1 of |sum of c beta^2j| ratio^2j."""
-    t = [(beta * ratio) ** 2 for beta, _ in heads]
+    t = [(beta * ratio) * (beta * ratio) for beta, _ in heads]
     if not max(t) < 0.9:
         return math.inf
     terms = [abs(sum(c * each**j for (_, c), each in zip(heads, t, strict=True))) for j in range(1, ORDERS)]

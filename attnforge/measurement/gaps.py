@@ -36,5 +36,5 @@ def point_box(target: Target, network: Network) -> tuple[Box, int | None]:
     """The box a single point lives in, and the number of tokens (None for functions)."""
     if target.layout == "function":
         return target.domain, None
-    tokens = network.tokens or 1
+    tokens = network.tokens or target.together
     return target.domain.fixed((tokens, network.features)), tokens

@@ -3,7 +3,7 @@
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import Iteration, KernelAverage, PromptTarget
+from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, PromptTarget
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -15,6 +15,7 @@ from attnforge.targets.truncated_linear import TruncatedLinear
 __all__ = [
     "Activation",
     "Affine",
+    "AttentionHead",
     "Box",
     "Formula",
     "Function",

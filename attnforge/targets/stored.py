@@ -8,16 +8,27 @@ from typing import Any
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import Iteration, KernelAverage
+from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.table import Table
 from attnforge.targets.target import AnyArray, Target
 from attnforge.targets.truncated_linear import TruncatedLinear
 
-Storable = Formula | TruncatedLinear | ReluNetwork | Function | JointFunction | Table | Iteration | KernelAverage
+Storable = (
+    Formula
+    | TruncatedLinear
+    | ReluNetwork
+    | Function
+    | JointFunction
+    | Table
+    | Iteration
+    | KernelAverage
+    | AttentionHead
+)
 
 KINDS: dict[str, type[Storable]] = {
+    "attention_head": AttentionHead,
     "callable": Function,
     "joint_callable": JointFunction,
     "formula": Formula,

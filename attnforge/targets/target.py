@@ -80,6 +80,15 @@ class Target(ABC):
         return self.outputs or 1
 
     @property
+    def together(self) -> int:
+        """Tokens that are looked at together where a network takes any number of them."""
+        return 1
+
+    def check_points(self, points: AnyArray) -> None:
+        """Raise unless every point (batched over leading axes) is finite and inside."""
+        self.domain.check(points)
+
+    @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the inputs, where they have any."""
         return None

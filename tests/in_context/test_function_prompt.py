@@ -17,7 +17,8 @@ from attnforge.errors import (
     TargetError,
     ToleranceError,
 )
-from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt, load_prompt
+from attnforge.in_context import load_prompt
+from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt
 from attnforge.network import flatten
 from attnforge.runtime import audit
 

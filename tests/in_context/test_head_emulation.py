@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from attnforge.errors import DomainError, RefusalError, TargetError
+import attnforge as af
+from attnforge.errors import CertificateError, DomainError, FileFormatError, RefusalError, TargetError
+from attnforge.in_context import load_prompt
 from attnforge.in_context.head_emulation import HeadNetwork, attention_prompt
 from attnforge.runtime import audit
 
@@ -108,3 +112,88 @@ def test_refusals():
         attention_prompt(*ONE, dtype="float16")
     with pytest.raises(ValueError, match="read-only"):
         prompt.tokens[0, 0] = 1.0
+
+
+def test_the_certificate_is_that_of_the_longest_sequence():
+    net, prompt = attention_prompt(*ONE, data_bound=2.0, tokens=25)
+    certificate = prompt.certificate
+    assert certificate.status == "proved"
+    assert set(certificate.parts) == {"projection", "rounding"}
+    assert certificate.bound == prompt.bound(25)
+    assert np.abs(net(X, prompt) - prompt.exact(X)).max() <= certificate.bound
+    assert 0 < certificate.estimate.error <= certificate.bound
+    assert attention_prompt(*ONE, data_bound=2.0)[1].certificate.bound == prompt.bound(1024)
+
+
+def test_the_prompt_is_compiled():
+    """The network that has the tokens as constant keys runs the same numbers as the frozen one given the prompt."""
+    net, prompt = attention_prompt(*ONE, data_bound=2.0, tokens=25)
+    compiled = prompt.compiled
+    np.testing.assert_allclose(compiled(X), net(X, prompt), atol=1e-12)
+    assert prompt.describe() == str(compiled)
+    assert "attention head on up to 25 tokens: 6 features" in str(compiled)
+    assert [len(layer) for layer in compiled.attention(X)] == [2, 1]
+    assert af.measure(compiled, points=200).sup <= prompt.certificate.bound
+    with pytest.raises(DomainError, match="at most 25 tokens"):
+        compiled(np.zeros((26, 6)))
+    with pytest.raises(DomainError, match="certified domain"):
+        compiled(X * 3)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_saved_loaded_and_checked(tmp_path, dtype):
+    _, prompt = attention_prompt(*ONE, data_bound=2.0, tokens=25, dtype=dtype)
+    prompt.save(tmp_path / "head.safetensors")
+    again = load_prompt(tmp_path / "head.safetensors")
+    np.testing.assert_array_equal(again.tokens, prompt.tokens)
+    assert again.certificate == prompt.certificate
+    assert again.bound_on(X) == prompt.bound_on(X)
+    assert af.check(tmp_path / "head.safetensors").verdict == "confirmed"
+    other = prompt.compiled.with_network(prompt.with_tokens(1.5 * prompt.tokens).network)
+    other.save(tmp_path / "other.safetensors")
+    assert load_prompt(tmp_path / "other.safetensors").certificate.bound > 0.01
+    doubled = prompt.compiled.with_network(_doubled(prompt.network))
+    doubled.save(tmp_path / "doubled.safetensors")
+    with pytest.raises(FileFormatError, match="hold a prompt"):
+        load_prompt(tmp_path / "doubled.safetensors")
+
+
+def _doubled(network: af.Network) -> af.Network:
+    """Another network than the frozen one."""
+    *before, last = network.layers
+    head = last.heads[0]
+    return replace(network, layers=(*before, replace(last, heads=(replace(head, output=2 * head.output),))))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_every_entry_of_every_token_enters_the_bound(dtype):
+    """A bound that never reads the tokens is beaten by each of these."""
+    net, prompt = attention_prompt(*(w[:3, :2] for w in ONE), data_bound=2.0, tokens=9, dtype=dtype)
+    x = np.concatenate([RNG.uniform(-2, 2, size=(6, 9, 3)), RNG.choice([-2.0, 0.0, 2.0], size=(6, 9, 3))])
+    wanted, before, beaten = prompt.exact(x), prompt.bound(9), 0
+    for entry in np.ndindex(prompt.tokens.shape):
+        for changed in (1.5, 100.0, -1.0, "ulp", "more"):
+            tokens = prompt.tokens.copy()
+            if isinstance(changed, float):
+                tokens[entry] *= changed
+            else:
+                tokens[entry] += np.spacing(np.asarray(tokens[entry], dtype=dtype)) if changed == "ulp" else 10.0
+            other = prompt.with_tokens(tokens)
+            off = np.abs(net(x, other) - wanted).max()
+            assert off <= other.bound_on(x) <= other.bound(9) * (1 + 1e-9)
+            beaten += off > before
+    assert beaten > 50
+
+
+def test_tokens_that_are_no_prompt_are_refused():
+    _, prompt = attention_prompt(*ONE, data_bound=2.0)
+    with pytest.raises(TargetError, match="width 17"):
+        prompt.with_tokens(prompt.tokens[:, 1:])
+    with pytest.raises(TargetError, match="finite"):
+        prompt.with_tokens(np.full_like(prompt.tokens, np.nan))
+    with pytest.raises(CertificateError, match="12 constant keys"):
+        prompt.with_tokens(prompt.tokens[1:])
+    with pytest.raises(TargetError, match="tokens"):
+        attention_prompt(*ONE, tokens=0)
+    with pytest.raises(RefusalError, match=r"All numbers of a run|must be finite"):
+        prompt.with_tokens(1e200 * prompt.tokens)

@@ -47,6 +47,12 @@ def _wave(x: Array) -> Array:
     return np.asarray(np.sin(3 * x[..., 0]) * x[..., 1])
 
 
+def _emulated(dtype: str) -> Compiled:
+    rng = np.random.default_rng(0)
+    matrices = (rng.normal(size=(2, width)) for width in (2, 2, 1))
+    return af.in_context.attention_prompt(*matrices, tokens=3, dtype=dtype)[1].compiled
+
+
 def _bare() -> Compiled:
     net = MAKE.truncated_linear([1.0], 0.0, -1, 1, anchors=4, domain=af.Box(-1.5, 1.5))
     network = replace(net.network, construction="", tokens=1)
@@ -91,6 +97,8 @@ BUILT: dict[str, Callable[[], Compiled]] = {
     ),
     "polynomial": lambda: af.compile("x^3 - x", LINE, 1e-2, construction="polynomial"),
     "table": lambda: af.compile((X, X**2)),
+    "head_emulation": lambda: _emulated("float64"),
+    "head_emulation, float32": lambda: _emulated("float32"),
     "bare network": _bare,
 }
 

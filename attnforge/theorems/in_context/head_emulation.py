@@ -17,15 +17,14 @@ $|c_m| \le M R^{2m} \sum_j |x_j w_j|$, $M = \sinh 1/\cos 1 < 2.18$, and
 $$ \Bigl|\tfrac43 N(\beta) - \tfrac13 N(2\beta) - x \cdot w\Bigr|
    \le M \sum_{m \ge 2} \frac{4^m - 4}{3}\,t^{2m}\;R\sum_j|w_j| \approx 4 M t^4\;R\sum_j|w_j| . $$
 Rounding adds $O(d\,u/t)$ times the same, u the roundoff; the power of two $\beta$ that makes the sum smallest is taken,
-t of about $u^{1/5}$. Errors $\delta_q, \delta_k$ of the projections move a score by at most
-$\delta_s = \sum (Q\delta_k + K\delta_q + \delta_q\delta_k)$, Q and K bounds of the projections, and the output by at
-most $\delta_v + (e^{2\delta_s} - 1) V$.
+t of about $u^{1/5}$. What this makes of a head's output is computed from the tokens and weights themselves
+(:mod:`attnforge.certification.in_context.head`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ import numpy.typing as npt
 from attnforge.balls import Machine, gamma, machine, round_to
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term
+from attnforge.targets.in_context import AttentionHead, HeadShape
 
 Array = npt.NDArray[np.float64]
 
@@ -41,61 +41,6 @@ EXPONENTIAL = {"float64": 8, "float32": 40}  # roundings charged to one: 4 units
 KEYS = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
 CAUCHY = 2.18  # above sinh 1 / cos 1 = 2.1751
 FINEST = 60  # the smallest t that is looked at is 2^-60
-SLACK = 1 + 2.0**-40  # for the rounding of these bounds themselves
-
-
-@dataclass(frozen=True)
-class HeadShape:
-    """Features d of a token, width r of queries and keys, outputs v.
-
-    >>> HeadShape(3, 2, 1).width
-    8
-    """
-
-    features: int
-    width_of_scores: int
-    outputs: int
-
-    def __post_init__(self) -> None:
-        if min(self.features, self.width_of_scores, self.outputs) < 1:
-            raise TargetError("A head has features, a width of scores and outputs", str(self), "Give at least one each")
-
-    @property
-    def projected(self) -> int:
-        """Columns of the three matrices together."""
-        return 2 * self.width_of_scores + self.outputs
-
-    @property
-    def width(self) -> int:
-        """Features of a prompt's token: a key, and a row of the three matrices."""
-        return self.features + self.projected
-
-
-@dataclass(frozen=True, eq=False)
-class HeadMatrices:
-    """The matrices (d, r), (d, r) and (d, v) of a head."""
-
-    query: Array
-    key: Array
-    value: Array
-
-    def __post_init__(self) -> None:
-        shapes = [matrix.shape for matrix in (self.query, self.key, self.value)]
-        if any(len(shape) != 2 for shape in shapes) or shapes[0] != shapes[1] or shapes[0][0] != shapes[2][0]:
-            raise TargetError("W_Q and W_K are (d, r) and W_V is (d, v)", f"shapes {shapes}", "Mend the shapes")
-        if not all(np.all(np.isfinite(matrix)) for matrix in (self.query, self.key, self.value)):
-            raise TargetError("The matrices of a head are finite", "NaN or infinity", "Remove it")
-
-    @property
-    def shape(self) -> HeadShape:
-        """The numbers the frozen network depends on."""
-        return HeadShape(self.query.shape[0], self.query.shape[1], self.value.shape[1])
-
-    def exact(self, x: Array) -> Array:
-        """The head itself, in float64: what is emulated."""
-        scores = (x @ self.query) @ np.swapaxes(x @ self.key, -1, -2)
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return np.asarray((weights / weights.sum(axis=-1, keepdims=True)) @ (x @ self.value))
 
 
 def frozen_head(shape: HeadShape) -> Network:
@@ -114,10 +59,26 @@ def frozen_head(shape: HeadShape) -> Network:
     return Network((Linear((Term(beside),)), project, attend), d, None, (None, width), NAME)
 
 
-def head_tokens(matrices: HeadMatrices, beta: float, dtype: str) -> Array:
+def prompted(network: Network, tokens: Array) -> Network:
+    """The network that has these tokens of its second input as constant keys and values: the same numbers."""
+
+    def given(head: Head) -> Head:
+        if head.key is None or head.value is None or head.key_rows is None or head.key_rows.source != "context":
+            return head
+        keys, values = tokens @ head.key, tokens @ head.value
+        return replace(head, key=None, value=None, key_rows=None, memory_keys=keys, memory_values=values)
+
+    layers = [
+        replace(layer, heads=tuple(map(given, layer.heads))) if isinstance(layer, Attention) else layer
+        for layer in network.layers
+    ]
+    return replace(network, layers=tuple(layers), context=None)
+
+
+def head_tokens(head: AttentionHead, beta: float, dtype: str) -> Array:
     """The prompt (2 d, d + 2 r + v): every row of the matrices with its key, and their mirror images."""
-    d = matrices.shape.features
-    rows = np.hstack([matrices.query, matrices.key, matrices.value])
+    d = head.shape.features
+    rows = np.hstack([head.query, head.key, head.value])
     tokens = round_to(np.hstack([beta * np.eye(d), rows * (d / beta)]), dtype)
     if not np.all(np.isfinite(tokens)):
         raise RefusalError(f"Every token must fit {dtype}", "an entry beyond it", "Scale the matrices down")
@@ -138,41 +99,6 @@ def best_sharpness(features: int, data_bound: float, dtype: str) -> float:
     return min(tried, key=lambda beta: sum(_relative(features, data_bound, beta, machine(dtype))))
 
 
-def emulation_bound(
-    matrices: HeadMatrices, data_bound: float, beta: float, dtype: str, tokens: int, x: Array | None = None
-) -> dict[str, float]:
-    """Named parts of a bound of every output's error, for so many tokens with entries up to ``data_bound``.
-
-    ``projection``: what is left of the sharpness in exact arithmetic; ``rounding``: what the dtype adds, the tokens'
-    and the prompt's own rounding to it included. Underflow is not looked at. With ``x`` (..., tokens, d) the bound is
-    of the error on these tokens, else on the worst ones.
-    """
-    model = _runs_in(dtype)
-    truncation, rounding = _relative(matrices.shape.features, data_bound, beta, model)
-    given = [_projection(matrix, data_bound, x) for matrix in (matrices.query, matrices.key, matrices.value)]
-    exact = _through([(each.size, truncation * each.mass) for each in given])
-    errors = [(each.size, truncation * each.mass + rounding * each.worst) for each in given]
-    full = _through(errors, model, tokens)
-    return {"projection": exact, "rounding": max(full - exact, 0.0) * SLACK}
-
-
-@dataclass(frozen=True, eq=False)
-class _Projection:
-    """For every token (..., n, c): bounds of |x . w|, of sum_j |x_j w_j|, and R sum_j |w_j|."""
-
-    size: Array
-    mass: Array
-    worst: Array
-
-
-def _projection(matrix: Array, data_bound: float, x: Array | None) -> _Projection:
-    worst = data_bound * np.abs(matrix).sum(axis=0, keepdims=True) * SLACK
-    if x is None:
-        return _Projection(worst, worst, worst)
-    mass = np.abs(x) @ np.abs(matrix) * SLACK
-    return _Projection(np.abs(x @ matrix) + gamma(len(matrix) + 2) * mass, mass, worst)
-
-
 def _relative(features: int, data_bound: float, beta: float, model: Machine) -> tuple[float, float]:
     """Errors of a projection, divided by R sum_j |w_j|: of the finite sharpness, and of rounding.
 
@@ -183,23 +109,7 @@ def _relative(features: int, data_bound: float, beta: float, model: Machine) -> 
     truncation = CAUCHY / 3 * (16 * t**4 / (1 - 4 * t * t) - 4 * t**4 / (1 - t * t))
     blocks = math.ceil(2 * features / KEYS)
     count = 4 * features + 2 * (EXPONENTIAL[model.name] + 2) * blocks + 24
-    return truncation * SLACK, 1.5 * gamma(count, model.accumulation) * math.exp(4 * t) / t * SLACK
-
-
-def _through(given: list[tuple[Array, Array]], model: Machine | None = None, tokens: int = 0) -> float:
-    """The output's error from sizes and errors (..., n, c) of queries, keys and values; run by ``model``, if any."""
-    (q, dq), (k, dk), (v, dv) = given
-    k, dk = np.swapaxes(k, -1, -2), np.swapaxes(dk, -1, -2)
-    moved = q @ dk + dq @ k + dq @ dk
-    if model is not None:
-        blocks, unit = math.ceil(tokens / KEYS), model.accumulation
-        moved = moved + gamma(q.shape[-1] + 12, unit) * ((q + dq) @ (k + dk))
-        moved = moved + gamma((EXPONENTIAL[model.name] + 1) * blocks, unit)
-        dv = dv + gamma(2 * tokens + 2 * blocks + 8, unit) * (v + dv)
-    share = np.expm1(np.minimum(2 * SLACK * moved.max(axis=-1, keepdims=True), 1.2))
-    share = np.where(share > 2.0, 2.0, share)  # two distributions are never further apart
-    off = dv.max(axis=-2, keepdims=True) + share * (v + dv).max(axis=-2, keepdims=True)
-    return float(off.max()) * SLACK
+    return truncation, 1.5 * gamma(count, model.accumulation) * math.exp(4 * t) / t
 
 
 def _runs_in(dtype: str) -> Machine:

@@ -14,7 +14,7 @@ from tests.laws.cases import SMALL
 
 FOLDER = Path(checker.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
-MOST_LINES = 3100
+MOST_LINES = 3600
 
 ALLOWED = (
     "attnforge.balls",
