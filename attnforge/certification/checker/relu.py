@@ -1,15 +1,17 @@
 r"""A network of gates or rows of anchors against a feed-forward network, followed side by side.
 
-At every stage the target's features lie in known intervals and the run is off by at most e. An affine stage with the
-target's W, b and the network's $\tilde W, \tilde b$ takes e to
-$$ |\tilde W|^T e + |\tilde W - W|^T |z| + |\tilde b - b| + \gamma_k(|\tilde W|^T|z| + |\tilde b|) . $$
-An activation is Lipschitz with constant $\max(1, |s|)$ and carries e through. What its heads add is the distance
-between them and the activation, as a function of the one feature they read, over all values the run can take: cells.
+An affine stage with the target's W, b, run as $\tilde W, \tilde b$ on values $\tilde z$, departs by
+$$ |\tilde W - W|^T |\tilde z| + |\tilde b - b| + \text{rounding of the products and their sums, in any order} . $$
+What the heads of an activation add is the distance between them and the activation, as a function of the one feature
+they read, over all values the run can take: cells, the same for all neurons whose heads are alike. What later stages
+make of these departures, and where the target's values lie, is said in :mod:`.layered`. The run lies around them by
+errors carried through absolute weights: rough, but all they do is to widen the ranges a little.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,55 +19,285 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, lower, machine, upper
+from attnforge.balls import Machine, gamma, lower, machine
 from attnforge.certification.checker.formula import FormulaOn
+from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
 from attnforge.certification.checker.layers import attention, is_alone, run
-from attnforge.certification.checker.rounding import SLACK
+from attnforge.certification.checker.rounding import SLACK, added
 from attnforge.certification.checker.search import Box, Outcome, distance, exactly, halves
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, constant
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Layer, Linear, Network
+from attnforge.network import Attention, Head, Layer, Linear, Network
 from attnforge.targets import Activation, Affine, ReluNetwork
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]
-State = tuple[Array, Array, Array]  # the target's features from below and above, and how far the run may be off
 
 ORDER, CELLS = 4, 400
-POINTS = 64  # random ones, at which a false bound may show
+POINTS, LOOKED_AT = 64, 2  # random ones, at the worst of which a false bound may show
 REMAINS = 8.0  # roundoffs of the largest value: an error that need not be cut further
+ARRAYS = ("query", "key", "value", "memory_keys", "memory_values", "output")
 Y = "y"
 
 
 def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, progress: Report) -> Outcome:
     """Whether the run stays within the bound of the target: first at some points, for a witness, then everywhere."""
     model = machine(dtype)
-    seen, at = _attained(network, target, model)
+    seen, at = _attained(network, target, model, bound)
     if seen > bound:
-        return Outcome("refuted", 0.0, seen, at, POINTS)
-    reached, cells = _side_by_side(network, target, model, progress)
+        return Outcome("refuted", 0.0, seen, at, LOOKED_AT)
+    reached, cells = _SideBySide(network, target, model, progress).reached()
     return Outcome("confirmed" if reached <= bound else "undecided", reached, seen, at, cells)
 
 
-def _attained(network: Network, target: ReluNetwork, model: Machine) -> tuple[float, tuple[float, ...]]:
-    """The largest error at random points of the domain that the run cannot fall below, and where."""
+def _attained(network: Network, target: ReluNetwork, model: Machine, bound: float) -> tuple[float, tuple[float, ...]]:
+    """The largest error that the run cannot fall below at random points of the domain, and where.
+
+    Points are judged by float64 first; balls decide about the worst of them, if the bound is in question there.
+    """
     low, high = np.atleast_2d(target.domain.lower), np.atleast_2d(target.domain.upper)
-    tokens = np.arange(POINTS) % len(low)  # points of every token's own box
+    if network.tokens not in (None, len(low)):
+        raise CertificateError(
+            f"The network must take the target's {len(low)} tokens", f"{network.tokens}", "Rebuild it"
+        )
+    tokens = np.arange(-(-POINTS // len(low)) * len(low)) % len(low)  # points of every token's own box
+    shares = np.random.default_rng(0).random((len(tokens), low.shape[1]))
+    points = np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens])
     worst, at = 0.0, tuple(low[0].tolist())
+    with np.errstate(all="ignore"):
+        outputs = network(points.reshape(-1, network.tokens or 1, low.shape[1]))
+        apart = np.abs(outputs.reshape(len(points), -1) - target.values(points)).max(axis=-1)
+    order = np.argsort(np.where(np.isnan(apart), np.inf, apart))[::-1][:LOOKED_AT]
     with exactly(1), np.errstate(all="ignore"):
         space = Space(low.min(axis=0).tolist(), high.max(axis=0).tolist())
-        shares = np.random.default_rng(0).random((POINTS, low.shape[1]))
-        for point in np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens]).tolist():
+        for point in points[order[~(apart[order] <= bound)]].tolist():
             place = Place(space, Cell(tuple(point), tuple(point), 1), model)
             for output, value in zip(run(place, network, 1, 0.0)[0](), _values(target, point), strict=True):
-                apart = lower(abs(output.model.at[0] - value)) - output.off
-                worst, at = (apart, tuple(point)) if apart > worst else (worst, at)
+                here = lower(abs(output.model.at[0] - value)) - output.off
+                worst, at = (here, tuple(point)) if here > worst else (worst, at)
     return worst, at
+
+
+class _SideBySide:
+    """The network's layers against the target's stages, from the inputs to the outputs."""
+
+    def __init__(self, network: Network, target: ReluNetwork, model: Machine, progress: Report) -> None:
+        low = np.atleast_2d(target.domain.lower).min(axis=0)  # tokens share a box
+        high = np.atleast_2d(target.domain.upper).max(axis=0)
+        once = 0.0 if model.name == "float64" else model.roundoff * (1 + 2.0**-10)
+        self.start = once * np.maximum(np.abs(low), np.abs(high)) + (model.underflow if once else 0.0)
+        self.layers, self.model, self.progress = iter(network.layers), model, progress
+        self.stages = _stages(target)
+        self.forms, values = ranges(self.stages, low, high)
+        self.inputs = [(low, high), *values[:-1]]
+        self.distances: dict[tuple[object, ...], float] = {}  # of heads from activations on cells: many heads are alike
+
+    def reached(self) -> tuple[float, int]:
+        """A bound of the distance between run and target over all outputs, and the cells looked at."""
+        off, departures = self.start, []
+        for done, stage in enumerate(self.stages):
+            form = self._affine(stage, _next(self.layers, Linear), _around(self.inputs[done], off))
+            off = (np.abs(stage.affine.weight).T @ off + form) * SLACK
+            value, slopes = np.zeros(len(off)), (np.ones(len(off)), np.ones(len(off)))
+            if stage.activation is not None and np.isfinite(off).all():
+                around = _around(self.forms[done], off)
+                value = self._activation(stage.activation, _next(self.layers, Attention), around)
+                slopes = _slopes(stage.activation, *around)
+                off = (off * max(1.0, abs(stage.activation.slope)) + value) * SLACK
+            if not np.isfinite(off).all():
+                return np.inf, len(self.distances)
+            departures.append(Departure(form, value, slopes))
+            self.progress((done + 1) / len(self.stages))
+        if next(self.layers, None) is not None:
+            raise CertificateError("The network has the layers of the target, no more", "further layers", "Rebuild it")
+        found = output_error([stage.affine.weight for stage in self.stages], departures, self.start)
+        return float(found.max()), len(self.distances)
+
+    def _affine(self, stage: Stage, layer: Layer, values: Range) -> Array:
+        """How far the run's forms are from those of the target, on the values of the run."""
+        (weight, bias), wanted = _matrices(layer), stage.affine
+        wide = weight.shape[1] - wanted.weight.shape[1]
+        if len(weight) != len(wanted.weight) or wide != (stage.activation is not None):
+            got = f"{weight.shape}, the target's {wanted.weight.shape}"
+            raise CertificateError(
+                "Stages have the target's features, and a constant 1 before heads", got, "Rebuild it"
+            )
+        if wide and (weight[:, -1].any() or bias[-1] != 1.0):
+            raise CertificateError("Before heads the last feature is the constant 1", "another", "Rebuild the network")
+        weight, bias = weight[:, : len(wanted.bias)], bias[: len(wanted.bias)]
+        size = np.maximum(np.abs(values[0]), np.abs(values[1]))
+        apart = np.abs(weight - wanted.weight).T @ size + np.abs(bias - wanted.bias)
+        made = [_rounding(w, float(b), values, self.model) for w, b in zip(weight.T, bias, strict=True)]
+        return np.asarray((apart + made) * SLACK)
+
+    def _activation(self, stage: Activation, layer: Layer, around: Range) -> Array:
+        """How far (m,) the heads are from the activation, on the forms of the run."""
+        if not isinstance(layer, Attention):
+            raise CertificateError("An activation is a layer of heads", type(layer).__name__, "Rebuild the network")
+        reach = float(np.maximum(np.abs(around[0]), np.abs(around[1])).max())
+        whole = 2.0 ** max(math.frexp(reach)[1], -1000)  # all ranges lie within, and are cut into the same cells
+        found = np.zeros(len(around[0]))
+        for j in range(len(found)):
+            check_time("checking an activation")
+            found[j] = self._neuron(_Neuron(layer, stage, j, around), whole)
+        return found
+
+    def _neuron(self, neuron: _Neuron, whole: float) -> float:
+        """A bound of the distance for all values of the neuron: cells, the worst cut first."""
+        box: Box = (-whole,), (whole,)
+        floor = REMAINS * self.model.roundoff * max(abs(neuron.low), abs(neuron.high))
+        with exactly(ORDER), np.errstate(all="ignore"):
+            heap: list[tuple[float, Box]] = [(-self._distance(neuron, box), box)]
+            while -heap[0][0] > floor and len(heap) < CELLS:
+                parts = halves(heap[0][1], box)
+                if not parts:
+                    break
+                heapq.heappop(heap)
+                for part in parts:
+                    if part[0][0] <= neuron.high and part[1][0] >= neuron.low:
+                        heapq.heappush(heap, (-self._distance(neuron, part), part))
+        return -heap[0][0]
+
+    def _distance(self, neuron: _Neuron, box: Box) -> float:
+        key = (*neuron.key, box)
+        if key not in self.distances:
+            self.distances[key] = neuron.distance(box, self.model)
+        return self.distances[key]
+
+
+class _Neuron:
+    """The heads of a layer that write feature j, on the features that they read."""
+
+    def __init__(self, layer: Attention, stage: Activation, j: int, around: Range) -> None:
+        heads = _writing(layer, j)
+        read = np.zeros(len(around[0]) + 1, dtype=bool)
+        for head in heads:
+            for matrix in (head.query, head.key, head.value):
+                read |= False if matrix is None else np.any(matrix != 0, axis=1)
+        read[j] = read[-1] = True
+        features = np.flatnonzero(read)
+        self.layer = replace(layer, heads=tuple(_on(head, features) for head in heads))
+        self.others = [(around[0][f], around[1][f]) for f in features[:-1] if f != j]
+        self.place, self.tree = int(np.flatnonzero(features == j)[0]), _tree(stage)
+        self.low, self.high = float(around[0][j]), float(around[1][j])
+        numbers = [getattr(head, name) for head in self.layer.heads for name in ARRAYS]
+        contents = tuple(None if each is None else (each.shape, each.tobytes()) for each in numbers)
+        self.key = (stage, self.place, *self.others, *contents)
+
+    def distance(self, box: Box, model: Machine) -> float:
+        """A bound of |heads - activation| where the feature lies in the box, the others being anywhere."""
+        cell, space = Cell(*box, ORDER), Space(*box)
+        place = Place(space, cell, model)
+        row = [Value(place, cell.constant(arb(a).union(arb(b))), 0.0) for a, b in self.others]
+        row.insert(self.place, Value(place, Form({0: ONE}, ZERO), 0.0))
+        row.append(constant(place, 1.0))
+        output = attention(place, self.layer, [lambda: row], [], 0.0)[0]()[0]
+        return distance(cell, output, FormulaOn({Y: Form({0: ONE}, ZERO)}, space, cell)(self.tree))[0]
+
+
+def _writing(layer: Attention, j: int) -> list[Head]:
+    """The heads that write feature j, and what they write there; heads that write nothing may yet be no number."""
+    if not all(map(is_alone, layer.heads)):
+        raise CertificateError("The heads of an activation read every token by itself", "heads that read others")
+    heads = [head for head in layer.heads if head.output[:, j].any() or not head.output.any()]
+    if layer.residual or not heads:
+        raise CertificateError("An activation is a layer of heads without residual", f"none writes feature {j}")
+    return [replace(head, output=head.output[:, j : j + 1]) for head in heads]
+
+
+def _on(head: Head, features: npt.NDArray[np.int64]) -> Head:
+    """The head on these features only, which are all that it reads; and with the values only that it writes."""
+    written = np.flatnonzero(head.output[:, 0]) if head.output.any() else np.arange(len(head.output))
+    return replace(
+        head,
+        query=head.query[features],
+        key=None if head.key is None else head.key[features],
+        value=None if head.value is None else head.value[features][:, written],
+        memory_values=None if head.memory_values is None else head.memory_values[:, written],
+        output=head.output[written],
+        claims=None,
+    )
+
+
+def _stages(target: ReluNetwork) -> list[Stage]:
+    """Affine maps, each with the activation that follows; an activation without one follows the identity."""
+    found: list[Stage] = []
+    width, open_ = target.features, False
+    for stage in target.stages:
+        if isinstance(stage, Affine):
+            found.append(Stage(stage, None))
+            width, open_ = stage.weight.shape[1], True
+        elif open_:
+            found[-1], open_ = Stage(found[-1].affine, stage), False
+        else:
+            found.append(Stage(Affine(np.eye(width), np.zeros(width)), stage))
+    return found
+
+
+def _around(bounds: Range, off: Array) -> Range:
+    """Bounds of the run."""
+    return np.nextafter(bounds[0] - off * SLACK, -np.inf), np.nextafter(bounds[1] + off * SLACK, np.inf)
+
+
+def _rounding(weights: Array, bias: float, values: Range, model: Machine) -> float:
+    """What the dtype makes of products and of their sum, the bias one of its terms, in any order.
+
+    Terms are charged with the sign they mostly have; the little that they may have of the other adds to all sums.
+    """
+    ends = np.stack([weights * values[0], weights * values[1]])[:, weights != 0]
+    high, low = np.maximum(ends.max(axis=0), 0.0), np.minimum(ends.min(axis=0), 0.0)
+    terms = np.append(np.where(high >= -low, high, low), [bias] if bias else [])
+    if not len(terms):
+        return 0.0
+    count, other = len(terms), float(np.minimum(high, -low).sum())
+    whole = float(np.abs(terms).sum()) * SLACK
+    if not whole + other <= model.largest:
+        return np.inf
+    twice = 1 + 4 * gamma(count + 1, model.roundoff)
+    found = (added(terms, model.roundoff) + model.roundoff * (whole + count * other)) * twice
+    return (min(found, gamma(count, model.roundoff) * whole) + count * model.underflow) * SLACK
+
+
+def _slopes(stage: Activation, low: Array, high: Array) -> Range:
+    """The least and the largest slope of the activation on intervals."""
+    a = -np.inf if stage.lower is None else stage.lower
+    b = np.inf if stage.upper is None else stage.upper
+    within, beyond = (low >= a) & (high <= b), (high <= a) | (low >= b)
+    least = np.where(within, 1.0, np.where(beyond, stage.slope, min(1.0, stage.slope)))
+    most = np.where(within, 1.0, np.where(beyond, stage.slope, max(1.0, stage.slope)))
+    return least, most
+
+
+def _next(layers: Iterator[Layer], kind: type) -> Layer:
+    layer = next(layers, None)
+    if layer is None or not isinstance(layer, kind):
+        raise CertificateError(f"The next layer must be {kind.__name__}, as in the target", type(layer).__name__)
+    return layer
+
+
+def _matrices(layer: Layer) -> tuple[Array, Array]:
+    plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].mix is None
+    weight = layer.terms[0].map if isinstance(layer, Linear) and plain else None
+    if weight is None or weight.ndim != 2 or not isinstance(layer, Linear):
+        raise CertificateError("An affine stage is one linear map on features", "another map", "Rebuild the network")
+    bias = np.zeros((1, weight.shape[1])) if layer.constant is None else layer.constant
+    if len(bias) != 1:
+        raise CertificateError("An affine stage is the same at every token", f"{len(bias)} rows", "Rebuild the network")
+    return weight, bias[0]
+
+
+def _tree(stage: Activation) -> Node:
+    """Slope * y + (1 - slope) * clamp(y, lower, upper)."""
+    y: Node = Variable(Y)
+    cut = y if stage.lower is None else of("max", y, Constant(stage.lower))
+    cut = cut if stage.upper is None else of("min", cut, Constant(stage.upper))
+    rest = plus(Constant(1.0), Constant(-stage.slope))
+    return cut if not stage.slope else plus(times(Constant(stage.slope), y), times(rest, cut))
 
 
 def _values(target: ReluNetwork, point: list[float]) -> list[arb]:
@@ -84,151 +316,3 @@ def _activated(stage: Activation, y: arb) -> arb:
     cut = y if stage.lower is None else y.max(arb(stage.lower))
     cut = cut if stage.upper is None else cut.min(arb(stage.upper))
     return cut if not stage.slope else arb(stage.slope) * y + (1 - arb(stage.slope)) * cut
-
-
-def _ends(target: ReluNetwork) -> tuple[Array, Array]:
-    """The box of a token; tokens share it."""
-    return np.atleast_2d(target.domain.lower).min(axis=0), np.atleast_2d(target.domain.upper).max(axis=0)
-
-
-def _side_by_side(network: Network, target: ReluNetwork, model: Machine, progress: Report) -> tuple[float, int]:
-    """A bound of the distance between run and target over all outputs, and the cells looked at."""
-    low, high = _ends(target)
-    size = np.maximum(np.abs(low), np.abs(high))
-    once = 0.0 if model.name == "float64" else model.roundoff * (1 + 2.0**-10)
-    state: State = low, high, once * size + (model.underflow if once else 0.0)
-    layers, cells = iter(network.layers), 0
-    marked = False  # whether the features are followed by a constant 1
-    for done, stage in enumerate(target.stages):
-        if isinstance(stage, Affine):
-            state, marked = _affine(stage, _next(layers, Linear), state, model)
-        else:
-            if not marked:
-                identity = Affine(np.eye(len(state[0])), np.zeros(len(state[0])))
-                state, marked = _affine(identity, _next(layers, Linear), state, model)
-            if not marked:
-                raise CertificateError("The heads of an activation read a constant 1 beside the features", "none")
-            state, looked = _activation(stage, _next(layers, Attention), state, model)
-            cells, marked = cells + looked, False
-        if not np.isfinite(state[2]).all():
-            return np.inf, cells
-        progress((done + 1) / len(target.stages))
-    if marked or next(layers, None) is not None:
-        raise CertificateError("The network has the layers of the target, no more", "further layers", "Rebuild it")
-    return float(state[2].max()), cells
-
-
-def _next(layers: Iterator[Layer], kind: type) -> Layer:
-    layer = next(layers, None)
-    if layer is None or not isinstance(layer, kind):
-        raise CertificateError(f"The next layer must be {kind.__name__}, as in the target", type(layer).__name__)
-    return layer
-
-
-def _affine(stage: Affine, layer: Layer, state: State, model: Machine) -> tuple[State, bool]:
-    low, high, off = state
-    weight, bias = _matrices(layer)
-    if len(weight) != len(low):
-        raise CertificateError(f"An affine stage reads {len(low)} features", f"{len(weight)}", "Rebuild the network")
-    wide = weight.shape[1] - stage.weight.shape[1]
-    if wide not in (0, 1) or (wide and (weight[:, -1].any() or bias[-1] != 1.0)):
-        raise CertificateError("An affine stage writes its features, and at most a constant 1", f"{wide} more")
-    weight, bias = weight[:, : stage.weight.shape[1]], bias[: len(stage.bias)]
-    size = (np.maximum(np.abs(low), np.abs(high)) + off) * SLACK
-    products = np.abs(weight).T @ size + np.abs(bias)
-    terms = (weight != 0).sum(axis=0) + 1
-    rounding = np.array([gamma(int(k), model.roundoff) for k in terms]) * products + terms * model.underflow
-    rounding[~(products <= model.largest)] = np.inf
-    apart = np.abs(weight - stage.weight).T @ size + np.abs(bias - stage.bias)
-    exact = np.array([_range(stage, j, low, high) for j in range(len(bias))])
-    return (exact[:, 0], exact[:, 1], (np.abs(weight).T @ off + apart + rounding) * SLACK), bool(wide)
-
-
-def _matrices(layer: Layer) -> tuple[Array, Array]:
-    plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].mix is None
-    weight = layer.terms[0].map if isinstance(layer, Linear) and plain else None
-    if weight is None or weight.ndim != 2 or not isinstance(layer, Linear):
-        raise CertificateError("An affine stage is one linear map on features", "another map", "Rebuild the network")
-    bias = np.zeros((1, weight.shape[1])) if layer.constant is None else layer.constant
-    if len(bias) != 1:
-        raise CertificateError("An affine stage is the same at every token", f"{len(bias)} rows", "Rebuild the network")
-    return weight, bias[0]
-
-
-def _range(stage: Affine, j: int, low: Array, high: Array) -> tuple[float, float]:
-    total = arb(float(stage.bias[j]))
-    for w, a, b in zip(stage.weight[:, j].tolist(), low.tolist(), high.tolist(), strict=True):
-        total = total + arb(w) * arb(a).union(arb(b))
-    return lower(total), upper(total)
-
-
-def _activation(stage: Activation, layer: Layer, state: State, model: Machine) -> tuple[State, int]:
-    low, high, off = state
-    run_low, run_high = np.nextafter(low - off, -np.inf), np.nextafter(high + off, np.inf)
-    added, cells = np.zeros(len(low)), 0
-    tree = _tree(stage)
-    for j in range(len(low)):
-        check_time("checking an activation")
-        added[j], looked = _local(layer, tree, j, run_low, run_high, model)
-        cells += looked
-    exact = np.array([_image(stage, a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)])
-    return (exact[:, 0], exact[:, 1], (off * max(1.0, abs(stage.slope)) + added) * SLACK), cells
-
-
-def _tree(stage: Activation) -> Node:
-    """Slope * y + (1 - slope) * clamp(y, lower, upper)."""
-    y: Node = Variable(Y)
-    cut = y if stage.lower is None else of("max", y, Constant(stage.lower))
-    cut = cut if stage.upper is None else of("min", cut, Constant(stage.upper))
-    rest = plus(Constant(1.0), Constant(-stage.slope))
-    return cut if not stage.slope else plus(times(Constant(stage.slope), y), times(rest, cut))
-
-
-def _image(stage: Activation, low: float, high: float) -> tuple[float, float]:
-    """The activation's range on an interval: piecewise linear, its extremes are at the ends or at kinks."""
-    kinks = [kink for kink in (stage.lower, stage.upper) if kink is not None and low < kink < high]
-    values = [_activated(stage, arb(y)) for y in (low, high, *kinks)]
-    return min(map(lower, values)), max(map(upper, values))
-
-
-def _local(layer: Layer, tree: Node, j: int, low: Array, high: Array, model: Machine) -> tuple[float, int]:
-    """A bound of |layer - activation| at feature j, the other features being anywhere: cells, the worst cut first."""
-    if not isinstance(layer, Attention):
-        raise CertificateError("An activation is a layer of heads", type(layer).__name__, "Rebuild the network")
-    whole = (float(low[j]),), (float(high[j]),)
-    floor = REMAINS * model.roundoff * max(abs(whole[0][0]), abs(whole[1][0]))
-    with exactly(ORDER), np.errstate(all="ignore"):
-        heap: list[tuple[float, Box]] = [(-_distance(layer, tree, j, low, high, whole, model), whole)]
-        while -heap[0][0] > floor and len(heap) < CELLS:
-            parts = halves(heap[0][1], whole)
-            if not parts:
-                break
-            heapq.heappop(heap)
-            for part in parts:
-                heapq.heappush(heap, (-_distance(layer, tree, j, low, high, part, model), part))
-    return -heap[0][0], len(heap)
-
-
-def _distance(layer: Attention, tree: Node, j: int, low: Array, high: Array, box: Box, model: Machine) -> float:
-    """A bound of |layer - activation| at feature j where that feature lies in the box."""
-    cell = Cell(*box, ORDER)
-    space = Space(*box)
-    place = Place(space, cell, model)
-    row = [
-        Value(place, cell.constant(arb(a).union(arb(b))), 0.0) for a, b in zip(low.tolist(), high.tolist(), strict=True)
-    ]
-    row[j] = Value(place, Form({0: ONE}, ZERO), 0.0)
-    row.append(constant(place, 1.0))
-    output = attention(place, _writing(layer, j), [lambda: row], [], 0.0)[0]()[0]
-    return distance(cell, output, FormulaOn({Y: Form({0: ONE}, ZERO)}, space, cell)(tree))[0]
-
-
-def _writing(layer: Attention, j: int) -> Attention:
-    """The layer's heads that write feature j, and what they write there."""
-    if not all(map(is_alone, layer.heads)):
-        raise CertificateError("The heads of an activation read every token by itself", "heads that read others")
-    writing = [head for head in layer.heads if head.output[:, j].any() or not head.output.any()]
-    heads = [replace(head, output=head.output[:, j : j + 1]) for head in writing]
-    if layer.residual or not heads:
-        raise CertificateError("An activation is a layer of heads without residual", f"none writes feature {j}")
-    return replace(layer, heads=tuple(heads))

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import attnforge as af
-from attnforge.certification.checker.relu import _image, compare
+from attnforge.certification.checker.layered import image
+from attnforge.certification.checker.relu import compare
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Rows, Term, rounded
 from attnforge.targets import Activation, Affine, ReluNetwork
@@ -164,11 +165,11 @@ def test_a_head_that_writes_nothing_is_looked_at_all_the_same():
 )
 def test_ranges_of_activations_hold_between_the_ends(stage):
     values = stage(np.linspace(-1.3, 2.1, 1001))
-    low, high = _image(stage, -1.3, 2.1)
+    low, high = (float(end[0]) for end in image(stage, np.array([-1.3]), np.array([2.1])))
     assert low <= values.min() + 1e-15
     assert values.max() - 1e-15 <= high
     assert high - low <= values.max() - values.min() + 0.02
-    assert _image(Activation(0.0, None, -1.0), -1.0, 1.0)[0] <= 0.0
+    assert image(Activation(0.0, None, -1.0), np.array([-1.0]), np.array([1.0]))[0] <= 0.0
 
 
 def test_witnesses_are_points_of_a_tokens_box():
@@ -179,3 +180,15 @@ def test_witnesses_are_points_of_a_tokens_box():
     found = compare(network, ReluNetwork((affine,), box), 1e-6, "float64", lambda _: None)
     assert found.verdict == "refuted"
     assert all(0 <= x <= 1 for x in found.at) or all(2 <= x <= 3 for x in found.at)
+
+
+def test_deep_networks_are_confirmed():
+    """Six layers: errors carried through absolute weights alone would be far above what the proof says."""
+    torch.manual_seed(0)
+    layers = [layer for k in range(6) for layer in (torch.nn.Linear(16 if k else 3, 16), torch.nn.ReLU())]
+    module = torch.nn.Sequential(*layers, torch.nn.Linear(16, 2)).double()
+    net = af.constructions.relu_network(module, af.Box(-1.0, 1.0))
+    found = verdict(net, net.certificate.bound)
+    assert found.verdict == "confirmed"
+    assert 0.1 * net.certificate.bound < found.reached
+    assert verdict(net, 0.1 * net.certificate.bound).verdict == "undecided"
