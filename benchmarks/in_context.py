@@ -2,7 +2,8 @@
 
 Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/in_context.py``: the table goes to
 ``benchmarks/results/in_context.md``. Every regression with d = 10 features and n = 300 examples, 200 steps in float64,
-on ``--seeds`` data sets; saved, loaded and checked with a data bound. The exact iteration is that of long doubles.
+on ``--seeds`` data sets from the ``--first`` on; saved, loaded and checked with a data bound. The exact iteration is
+that of long doubles.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import argparse
 import platform
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -73,11 +76,12 @@ def data(seed: int) -> tuple[Array, dict[str, Array], float]:
     return x, values, 1 / float(np.linalg.eigvalsh(x.T @ x / EXAMPLES)[-1])
 
 
-def row(name: str, seeds: int) -> Row:
+def row(name: str, seeds: range) -> Row:
     """One line of the table."""
+    torch.set_num_threads(1)
     regression, factor = REGRESSIONS[name]
     measured, certified, seconds = [], [], []
-    for seed in range(seeds):
+    for seed in seeds:
         x, values, rate = data(seed)
         y = values.get(name, values["real"])
         net = replace(regression, steps=STEPS, learning_rate=factor * rate).build(FEATURES)
@@ -108,20 +112,23 @@ def main() -> None:
     """Measure, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10, help="data sets")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--workers", type=int, default=1, help="processes; seconds are then those of a shared machine")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the page to write")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    lines = []
-    for name in REGRESSIONS:
-        lines.append(str(row(name, options.seeds)))
-        print(lines[-1], flush=True)
-    options.out.write_text(PAGE.format(**facts(options.seeds)) + "\n".join(lines) + "\n")
+    lines, seeds = [], range(options.first, options.first + options.seeds)
+    with ProcessPoolExecutor(options.workers) as pool:
+        for found in pool.map(row, REGRESSIONS, repeat(seeds)):
+            lines.append(str(found))
+            print(lines[-1], flush=True)
+    options.out.write_text(PAGE.format(**facts(options.seeds, options.first)) + "\n".join(lines) + "\n")
 
 
-def facts(seeds: int) -> dict[str, object]:
+def facts(seeds: int, first: int) -> dict[str, object]:
     """What the page says of the run."""
     return {
         "seeds": seeds,
+        "first": f" --first {first}" if first else "",
         "machine": platform.processor() or platform.machine(),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -135,8 +142,8 @@ def facts(seeds: int) -> dict[str, object]:
 
 PAGE = """# In-context regressions: drift measured and certified
 
-Command: `OMP_NUM_THREADS=1 .venv/bin/python benchmarks/in_context.py --seeds {seeds}`; {machine}, Python {python},
-NumPy {numpy}, torch {torch}.
+Command: `OMP_NUM_THREADS=1 .venv/bin/python benchmarks/in_context.py --seeds {seeds}{first}`; {machine},
+Python {python}, NumPy {numpy}, torch {torch}.
 
 d = {features}, n = {examples}, {steps} steps, float64. *Measured*: the largest entry of |attention - exact iteration|
 (long doubles), median over {seeds} data sets. *Certified*: `net.certify(X, y).bound`, rounding included. *Box*: the

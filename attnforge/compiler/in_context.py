@@ -86,8 +86,8 @@ class InContextNetwork(Compiled):
     def prompt(self, x: Any, y: Any) -> Any:
         """The tokens (..., ahead + 2 n, width) that ``network`` and the core of ``module()`` take.
 
-        State tokens first, then anchors (of the interpolation route), every example (x, y), and every mirror image
-        (-x, -y); :mod:`attnforge.targets.in_context.features` lists the features of a token.
+        State tokens first, then anchors (of the interpolation route), then sixteen examples (x, y), their mirror images
+        (-x, -y), and so on; :mod:`attnforge.targets.in_context.features` lists the features of a token.
         """
         import torch
 

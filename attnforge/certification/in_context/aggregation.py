@@ -9,10 +9,10 @@ $(\sum f_h\beta_h + \eta)\,a + \sum f_h\beta_h (A_h - a E_h)/(1 + E_h)$: every p
 accuracy from the data, whatever the heads' sharpnesses and factors are. No order of extrapolation is assumed.
 
 **Rounding.** A mean whose weights $p_i$ are off by relative $\eta_i$ is off by $\sum p_i \eta_i |v_i - \mathrm{out}|$.
-The weighted sum over keys itself is accumulated in the order of the keys, in one to sixteen interleaved running sums,
+The weighted sum over keys itself is accumulated in the order of the keys, in 1, 2, 4, 8 or 16 interleaved running sums,
 at once or in blocks of 512 keys, and divided by the sum of weights in the end: every partial sum is off by half a unit
 in its last place, and the data say which partial sums there are. They are far smaller than sums of sizes, for examples
-of both signs and for examples and their mirror images.
+of both signs, and because mirror images stand next to their examples (:mod:`attnforge.targets.in_context.features`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ import numpy.typing as npt
 from attnforge.balls import Machine, gamma
 from attnforge.certification.in_context.links import LARGEST, exponential, near_one
 from attnforge.certification.in_context.reading import Step
+from attnforge.targets.in_context.features import places
 
 Array = npt.NDArray[np.float64]
 
 BLOCK = 512  # keys that PyTorch's fused kernel sums before it rescales
+HUGE = 1e300  # sums of sizes so large have no bound: they might overflow
 LANES = (1, 2, 4, 8, 16)  # running sums a kernel may keep side by side
 
 
@@ -108,71 +110,85 @@ def rounding(
     """
     total = np.zeros((x.shape[1], residuals.shape[1]))
     for beta, factor in step.heads:
-        shift = math.expm1(min(2 * abs(beta) * moved, 1.0))  # of weights, relative
-        apart = machine.accumulation * 2 * (2 * len(x) + ahead) * shift * np.abs(x).mean(axis=0)
+        if not 2 * abs(beta) * moved < LARGEST:
+            return np.full_like(total, math.inf)
         for k in range(residuals.shape[1]):
-            found = _head(step, machine, x, abs(beta), residuals[:, k], scored[:, k], ahead)
-            total[:, k] += abs(factor) * (found * (1 + 2 * shift) + apart)
+            total[:, k] += abs(factor) * _head(step, machine, x, abs(beta), residuals[:, k], moved, scored[:, k], ahead)
     return total
 
 
-def _head(step: Step, machine: Machine, x: Array, beta: float, residuals: Array, scored: Array, ahead: int) -> Array:
-    z = beta * residuals
-    spread = 2 * float(np.abs(z).max())
+def _head(
+    step: Step, machine: Machine, x: Array, beta: float, residuals: Array, moved: float, scored: Array, ahead: int
+) -> Array:
+    z, shift = beta * residuals, math.expm1(2 * beta * moved)  # of weights, relative
+    spread = 2 * (float(np.abs(z).max()) + beta * moved)
     unnormalised = np.exp(np.concatenate([z, -z]) - spread / 2)  # as the kernel sums them, up to its running maximum
     mass = float(unnormalised.sum())
     weights = unnormalised / mass
     terms = weights[:, None] * np.concatenate([x, -x])
-    out = np.abs(terms.sum(axis=0))
+    out = np.abs(terms.sum(axis=0)) + (2 * shift + gamma(len(terms) + 8)) * np.abs(terms).sum(axis=0)
     blocks = math.ceil((ahead + len(terms)) / BLOCK)
     errors = gamma(step.width + 4, machine.roundoff) * beta * scored + machine.accumulation * spread
     errors = errors + near_one(machine, np.array(spread))
     disturbed = np.concatenate([errors, errors]) * weights
     away = np.abs(np.concatenate([x, -x])) + out
-    summed = summation(mass * terms, ahead, machine, math.exp(min(2 * spread, LARGEST))) / mass
+    half = machine.accumulation != machine.roundoff  # weights are rounded to a half type before they meet the values
+    ordered = np.empty_like(terms)
+    ordered[np.concatenate(places(len(x)))] = mass * terms
+    departed = shift + 1.01 * float(errors.max()) + (machine.roundoff if half else 0.0)
+    scale = math.exp(2 * spread) if 2 * spread < LARGEST else math.inf
+    summed = summation(ordered, ahead, machine, scale, departed) / mass
     found = 1.01 * (disturbed @ away) + summed
     normalised = gamma(len(terms) + ahead + 8, machine.accumulation) + blocks * exponential(machine)
     found = found + (normalised + gamma(4, machine.roundoff)) * out
-    if machine.accumulation != machine.roundoff:  # weights are rounded to a half type before they meet the values
+    if half:
         found = found + machine.roundoff * (weights @ away)
-    return np.asarray(found)
+    return np.asarray(found * (1 + 2 * shift))
 
 
-def summation(terms: Array, ahead: int, machine: Machine, scale: float | None) -> Array:
+def summation(terms: Array, ahead: int, machine: Machine, scale: float | None, departed: float = 0.0) -> Array:
     """The rounding of the sum of terms (N, d) behind ``ahead`` zeros, for the orders that kernels add in.
 
-    Terms may be larger by a factor up to ``scale``. The sum of two numbers is off by at most half a unit in its last
-    place; where kernels multiply terms by any number (None), by a roundoff of itself.
+    The sum of two numbers is off by at most half a unit in its last place. Terms of the run may be larger by a common
+    factor up to ``scale``, and each depart from these by a share ``departed`` of itself; a partial sum of the run then
+    departs by that share of all sizes, by the roundings before it, and by those of its evaluation here. Where kernels
+    multiply terms by any number (None), each sum is off by a roundoff of itself.
     """
-    padded = np.concatenate([np.zeros((ahead, terms.shape[1])), terms])
-    size = np.abs(terms).sum(axis=0)
-    doubt = len(padded) * gamma(len(padded)) * size  # of the partial sums themselves, evaluated in float64
+    anywhere, scale = scale is None, 1.0 if scale is None else scale
+    padded, size = np.concatenate([np.zeros((ahead, terms.shape[1])), terms]), np.abs(terms).sum(axis=0)
+    count = len(padded) + 8
+    if not float(size.max()) * scale * (1 + departed) * count < HUGE:
+        return np.full(terms.shape[1], math.inf)
+    doubt = 1.01 * scale * (departed + gamma(count, machine.accumulation) + gamma(count)) * size
     worst = np.zeros(terms.shape[1])
     for lanes in LANES:
         for block in {BLOCK, -(-len(padded) // lanes) * lanes}:
-            worst = np.maximum(worst, _ordered(padded, lanes, block, machine, scale))
-    products = machine.accumulation * size  # of weight and value, where they are not fused with the sum
-    return np.asarray((worst + products + 4 * machine.accumulation * doubt) * (1 + 2.0**-20))
+            worst = np.maximum(worst, _ordered(padded, lanes, block, machine, scale, doubt, anywhere))
+    products = machine.accumulation * scale * size  # of weight and value, where they are not fused with the sum
+    return np.asarray((worst + products) * (1 + 2.0**-20))
 
 
-def _ordered(padded: Array, lanes: int, block: int, machine: Machine, scale: float | None) -> Array:
+def _ordered(
+    padded: Array, lanes: int, block: int, machine: Machine, scale: float, doubt: Array, anywhere: bool
+) -> Array:
     """Roundings of running sums in lanes, of adding up the lanes in any order, and of adding block to block."""
     rows = -(-len(padded) // block) * block
     full = np.zeros((rows, padded.shape[1]))
     full[: len(padded)] = padded
     partial = np.cumsum(full.reshape(rows // block, block // lanes, lanes, -1), axis=1)
-    ends = np.abs(partial[:, -1])
+    ends = scale * np.abs(partial[:, -1]) + doubt
     running = np.cumsum(partial[:, -1].sum(axis=1), axis=0)
     real = partial.reshape(rows, -1)[: len(padded)]  # adding the zeros behind is exact
-    total = _half_ulps(real, machine, scale).sum(axis=0) + _half_ulps(running, machine, scale).sum(axis=0)
+    total = sum(_half_ulps(scale * np.abs(sums) + doubt, machine, anywhere).sum(axis=0) for sums in (real, running))
     joined = (lanes - 1) * machine.accumulation * ends.sum(axis=(0, 1))
-    rescaled = np.abs(running[:-1]).sum(axis=0)  # by an exponential, block after block
+    rescaled = (scale * np.abs(running[:-1]) + doubt).sum(axis=0)  # by an exponential, block after block
     return np.asarray(total + joined + (exponential(machine) + 2 * machine.accumulation) * rescaled)
 
 
-def _half_ulps(sums: Array, machine: Machine, scale: float | None) -> Array:
-    """Half a unit in the last place of numbers a little larger than these."""
-    if scale is None:
-        return np.asarray(machine.accumulation * (1 + 2.0**-20) * np.abs(sums))
-    exponents = np.frexp(np.abs(sums) * (scale * (1 + 2.0**-20)))[1] - 1
-    return np.asarray(np.ldexp(machine.accumulation, exponents) * (sums != 0))
+def _half_ulps(sizes: Array, machine: Machine, anywhere: bool) -> Array:
+    """Half a unit in the last place of numbers as large as these, a little more at most; ``anywhere`` in a binade."""
+    if anywhere:
+        return np.asarray(machine.accumulation * (1 + 2.0**-20) * sizes)
+    exponents = np.frexp(sizes * (1 + 2.0**-20))[1] - 1
+    found = np.ldexp(machine.accumulation, exponents) * (sizes != 0)
+    return np.where(np.isfinite(sizes), found, math.inf)

@@ -28,6 +28,11 @@ KERNEL = (
     "weighted sums over keys are accumulated in the order of the keys, in one to sixteen interleaved running sums, at "
     "once or in blocks of 512, and normalised in the end; exponentials in float64 are within 1 unit in the last place"
 )
+ORDERED = (
+    "tokens stand as net.prompt(X, y) puts them; weighted sums over them are accumulated in that order, in 1, 2, 4, 8 "
+    "or 16 interleaved running sums, at once or in blocks of 512, and normalised in the end; exponentials in float64 "
+    "are within 1 unit in the last place"
+)
 UNKNOWN = "no data_bound was given: net.certify(X, y) certifies one prompt"
 
 
@@ -53,7 +58,7 @@ def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y:
     data = hashlib.sha256(np.ascontiguousarray(x).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()
     reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}"
     drift = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
-    return certificate_of(network, target, dtype, found.parts, (reach, KERNEL), (), **drift)
+    return certificate_of(network, target, dtype, found.parts, (reach, ORDERED), (), **drift)
 
 
 def read_steps(network: Network, target: Iteration, dtype: str) -> list[Step]:

@@ -2,7 +2,9 @@ r"""What the tokens of a prompt hold, and the prompt itself.
 
 State tokens come first: they hold the weights w that are being fitted, and know their output by a unit vector. Of one
 output there are two, w and its mirror image -w; of K > 1 outputs K, one a column. Then every example i twice, as
-$(x_i, y_i)$ and mirrored, $(-x_i, -y_i)$: sums over both of them see odd functions only.
+$(x_i, y_i)$ and mirrored, $(-x_i, -y_i)$: sums over both of them see odd functions only. They come in groups, sixteen
+examples and their sixteen mirror images, then the next: what an example adds to a running sum its image soon takes
+away, all but the little that is wanted, so that running sums stay small, and so does their rounding.
 
 | feature | state token k | example | mirrored example |
 |---|---|---|---|
@@ -29,6 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+
+GROUP = 16  # an example and its mirror image meet in the same one of 1, 2, 4, 8 or 16 interleaved running sums
 
 
 @dataclass(frozen=True)
@@ -115,15 +119,27 @@ def prompt(features: Features, x: Any, y: Any, start: Any = None) -> Any:
     batch, n, ahead = x.shape[:-2], x.shape[-2], features.ahead
     tokens = _zeros(x, (*batch, ahead + 2 * n, features.width))
     tokens[..., :ahead, :] = _like(x, features.constants())
-    first, mirrored = tokens[..., ahead : ahead + n, :], tokens[..., ahead + n :, :]
+    first, mirrored = places(n)
     if start is not None:
         for i in range(features.states):
             sign, k = (1.0, i) if features.outputs > 1 else (1.0 - 2.0 * i, 0)
             tokens[..., i, features.w] = sign * start[..., :, k]
     for rows, sign, flag in ((first, 1.0, features.first), (mirrored, -1.0, features.mirrored)):
-        rows[..., features.x], rows[..., features.plain], rows[..., features.y] = sign * x, x, sign * y
-        rows[..., flag] = 1.0
+        for feature, held in ((features.x, sign * x), (features.plain, x), (features.y, sign * y)):
+            tokens[..., ahead + rows, feature] = held
+        tokens[..., ahead + rows, flag] = 1.0
     return tokens
+
+
+def places(examples: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where examples and their mirror images stand behind state tokens and anchors, group by group.
+
+    >>> [where.tolist() for where in places(18)][0][14:], [where.tolist() for where in places(18)][1][14:]
+    ([14, 15, 32, 33], [30, 31, 34, 35])
+    """
+    index = np.arange(examples)
+    ahead = index // GROUP * GROUP  # examples of earlier groups, and so their images
+    return index + ahead, index + ahead + np.minimum(examples - ahead, GROUP)
 
 
 def weights_of(features: Features, tokens: Any) -> Any:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Layer, Linear, Term
-from attnforge.targets.in_context.features import Features, prompt
+from attnforge.targets.in_context.features import Features, places, prompt
 
 Array = npt.NDArray[np.float64]
 
@@ -91,10 +91,10 @@ def from_concatenated(features: Features, examples: int) -> tuple[Layer, ...]:
     d, k, ahead = features.inputs, features.outputs, features.ahead
     x, y = np.eye(d + k)[:, :d], np.eye(d + k)[:, d:]
     terms = []
-    for start, sign in ((ahead, 1.0), (ahead + examples, -1.0)):
+    for where, sign in zip(places(examples), (1.0, -1.0), strict=True):
         copy = np.zeros((d + k, features.width))
         copy[:, features.x], copy[:, features.plain], copy[:, features.y] = sign * x, x, sign * y
-        terms.append(Term(copy, _placed(ahead + 2 * examples, examples, start)))
+        terms.append(Term(copy, _placed(ahead + 2 * examples, ahead + where)))
     return (Linear(tuple(terms), _without_data(features, examples)),)
 
 
@@ -126,9 +126,9 @@ def _without_data(features: Features, examples: int) -> Array:
     return np.asarray(prompt(features, *nothing)) + 0.0  # no negative zeros: two builds, one digest
 
 
-def _placed(rows: int, columns: int, start: int) -> Array:
-    found = np.zeros((rows, columns))
-    found[start : start + columns] = np.eye(columns)
+def _placed(rows: int, where: npt.NDArray[np.int64]) -> Array:
+    found = np.zeros((rows, len(where)))
+    found[where] = np.eye(len(where))
     return found
 
 

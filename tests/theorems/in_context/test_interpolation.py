@@ -10,7 +10,7 @@ import attnforge as af
 from attnforge.lemmas.link_row import row_error
 from attnforge.network import Attention, Network
 from attnforge.targets.in_context.algorithm import Algorithm
-from attnforge.targets.in_context.features import Features, prompt, weights_of
+from attnforge.targets.in_context.features import Features, places, prompt, weights_of
 from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.interpolation import row_features, row_for, scaled_states
 from attnforge.theorems.in_context.sharpness import balanced
@@ -37,7 +37,7 @@ def interpolated(link, anchors, asked, forms):
     x = np.stack([(forms + y[:, 0]) / 2, np.ones(len(forms))], axis=1)
     tokens = prompt(features, x, y, np.array([[2.0], [0.0]]))
     found = Network(block(algorithm_of(link), features, sharpness)[:3], features.width)(tokens)
-    written = found[features.ahead :, features.residual.start].reshape(2, -1)
+    written = found[features.ahead + np.stack(places(len(forms))), features.residual.start]
     return row, written - np.stack([y[:, 0], -y[:, 0]])
 
 
