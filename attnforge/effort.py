@@ -1,9 +1,10 @@
 """How hard to search, prove and check, and until when.
 
-An :class:`Effort` holds numbers, not times: the same effort gives the same result on any machine. The clock is apart
-from it. ``until(seconds)`` sets a time at which whatever runs inside should end; loops that have something to show
-look at :func:`time_is_up` and stop with what they have, others call :func:`check_time` and give up with an
-:class:`OutOfTimeError`. Without ``until`` there is no end.
+An :class:`Effort` holds numbers, not times: the same effort gives the same result on any machine. It is handed on, or,
+to fits deep inside a construction, put in force by ``working(effort)``. The clock is apart from it. ``until(seconds)``
+sets a time at which whatever runs inside should end; loops that have something to show look at :func:`time_is_up` and
+stop with what they have, others call :func:`check_time` and give up with an :class:`OutOfTimeError`. Without ``until``
+there is no end.
 """
 
 from __future__ import annotations
@@ -18,7 +19,19 @@ from dataclasses import dataclass, replace
 
 from attnforge.errors import OutOfTimeError, RefusalError
 
-__all__ = ["EFFORTS", "NORMAL", "Effort", "as_effort", "check_time", "seconds_left", "time_is_up", "until"]
+__all__ = [
+    "EFFORTS",
+    "NORMAL",
+    "Effort",
+    "as_effort",
+    "at_least",
+    "check_time",
+    "in_force",
+    "seconds_left",
+    "time_is_up",
+    "until",
+    "working",
+]
 
 TIME = "the time allowed"  # what ended a search or a proof, in its report
 RUN = 100.0  # points and keys run in about the time in which one box and key is enclosed
@@ -29,8 +42,6 @@ UNFINISHED = "unfinished when time was up"
 @dataclass(frozen=True)
 class Effort:
     """Limits of every search, proof and check. ``"low"``, ``"normal"`` (this) and ``"high"`` have names.
-
-    How many anchors a fit tries follows from the tolerance and from memory, not from here; fits look at the clock.
 
     Attributes:
         points: random points looked at beside a proof, half as many more near anchors; ``measure`` takes 25 times them.
@@ -43,6 +54,8 @@ class Effort:
         pairs: of a box and a key, that such a proof may look at; of a point and a key a hundred times as many, that the
             search beside a proof may run.
         cells: the independent checker may look at.
+        anchors: a fit may try, along one axis or of one set of scattered points; its time grows with their cube.
+        exchanges: rounds of a polish.
         workers: processes, where work can be shared; -1 is one a processor.
     """
 
@@ -57,10 +70,12 @@ class Effort:
     boxes: int = 20_000
     pairs: float = 2.5e7
     cells: int = 100_000
+    anchors: int = 4_000
+    exchanges: int = 8
     workers: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("points", "climbers", "sizings", "keys", "intervals", "boxes", "cells"):
+        for name in ("points", "climbers", "sizings", "keys", "intervals", "boxes", "cells", "anchors", "exchanges"):
             if not getattr(self, name) >= 1:
                 raise RefusalError(f"`{name}` of an Effort must be at least 1", repr(getattr(self, name)), "Raise it")
         if not (self.seconds > 0 and self.pairs > 0 and min(self.rounds, self.tries) >= 0):
@@ -119,9 +134,9 @@ class Effort:
 
 NORMAL = Effort()
 EFFORTS = {
-    "low": Effort(1_000, 8, 12, 12, 1.0, 2, 256, 4_000, 2_000, 2.5e6, 10_000),
+    "low": Effort(1_000, 8, 12, 12, 1.0, 2, 256, 4_000, 2_000, 2.5e6, 10_000, 256, 2),
     "normal": NORMAL,
-    "high": Effort(40_000, 64, 32, 32, 60.0, 8, 4096, 400_000, 200_000, 2.5e8, 1_000_000),
+    "high": Effort(40_000, 64, 32, 32, 60.0, 8, 4096, 400_000, 200_000, 2.5e8, 1_000_000, 4_000, 32),
 }
 
 
@@ -138,6 +153,31 @@ def as_effort(effort: str | Effort | None, workers: int = 1) -> Effort:
     return found if workers == 1 else replace(found, workers=workers)
 
 
+_FORCE: ContextVar[Effort] = ContextVar("effort", default=NORMAL)
+
+
+@contextmanager
+def working(effort: Effort) -> Iterator[None]:
+    """Fits inside obey this effort."""
+    token = _FORCE.set(effort)
+    try:
+        yield
+    finally:
+        _FORCE.reset(token)
+
+
+def in_force() -> Effort:
+    """The effort that fits obey.
+
+    >>> with working(EFFORTS["low"]):
+    ...     in_force().anchors
+    256
+    >>> in_force() == NORMAL
+    True
+    """
+    return _FORCE.get()
+
+
 _END: ContextVar[float] = ContextVar("end", default=math.inf)
 
 
@@ -146,7 +186,24 @@ def until(seconds: float | None) -> Iterator[None]:
     """What runs inside should end after so many seconds, or when what is around it should; None changes nothing."""
     if seconds is not None and not seconds > 0:
         raise RefusalError("`timeout` must be a positive number of seconds", repr(seconds), "Leave it out for no limit")
-    end = _END.get() if seconds is None else min(_END.get(), time.monotonic() + seconds)
+    with _ending(_END.get() if seconds is None else min(_END.get(), time.monotonic() + seconds)):
+        yield
+
+
+@contextmanager
+def at_least(seconds: float) -> Iterator[None]:
+    """What runs inside has so many seconds, whatever is left: it chose by the clock how much to do.
+
+    >>> with until(1), at_least(60):
+    ...     seconds_left() > 59
+    True
+    """
+    with _ending(max(_END.get(), time.monotonic() + seconds)):
+        yield
+
+
+@contextmanager
+def _ending(end: float) -> Iterator[None]:
     token = _END.set(end)
     try:
         yield

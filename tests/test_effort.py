@@ -30,7 +30,10 @@ def test_names_go_from_less_to_more():
     low, normal, high = (as_effort(name) for name in ("low", "normal", "high"))
     names = [name for name in Effort.__dataclass_fields__ if name != "workers"]
     assert normal == NORMAL == as_effort(None)
-    assert all(getattr(low, name) < getattr(normal, name) < getattr(high, name) for name in names)
+    assert all(getattr(low, name) < getattr(normal, name) <= getattr(high, name) for name in names)
+    assert [name for name in names if getattr(normal, name) == getattr(high, name)] == [
+        "anchors"
+    ]  # as many as fits can
     assert set(EFFORTS) == {"low", "normal", "high"}
 
 
@@ -40,7 +43,10 @@ def test_other_efforts_are_refused(wrong):
         as_effort(wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"boxes": 0}, {"seconds": 0.0}, {"workers": 0}, {"workers": -2}, {"tries": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"boxes": 0}, {"seconds": 0.0}, {"workers": 0}, {"workers": -2}, {"tries": -1}, {"anchors": 0}, {"exchanges": 0}],
+)
 def test_limits_are_positive(wrong):
     with pytest.raises(af.RefusalError):
         Effort(**wrong)

@@ -21,6 +21,7 @@ from attnforge.anchors.fitting import Fit, Samples, cuts_between
 from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
+from attnforge.effort import in_force
 from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
@@ -45,7 +46,12 @@ class AxisSearch:
     def __init__(
         self, panels: Panels, edges: Sequence[Edge], columns: Array, tol: float, finest: float, most: int = MOST
     ) -> None:
-        self.panels, self.edges, self.columns, self.most = panels, tuple(edges), columns, min(most, MOST)
+        self.panels, self.edges, self.columns, self.most = (
+            panels,
+            tuple(edges),
+            columns,
+            min(most, MOST, in_force().anchors),
+        )
         self.tol = tol
         size = float(np.abs(columns).max())
         self.relative = min(0.5, tol / size) if size else 0.5

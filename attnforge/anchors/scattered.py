@@ -28,7 +28,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial import cKDTree
 
-from attnforge.effort import check_time
+from attnforge.effort import check_time, in_force
 from attnforge.errors import ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -196,7 +196,7 @@ class _Search:
         self.points, self.values, self.tol = points, values, tol
         self.middle = (points.max(axis=0) + points.min(axis=0)) / 2
         self.half = (points.max(axis=0) - points.min(axis=0)) / 2
-        self.most = min(len(points), MOST)
+        self.most = min(len(points), MOST, in_force().anchors)
         size = float(np.abs(values).max())
         self.tame = max(2 * size, min(TAMEST * size, tol / (16 * roundoff)))
         self._sharpest = 3  # where among SHARPNESSES the best of the last trial was

@@ -29,7 +29,7 @@ from scipy.interpolate import make_interp_spline
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
 from attnforge.anchors.scattered import rounded_up, spread
-from attnforge.effort import check_time
+from attnforge.effort import check_time, in_force
 from attnforge.errors import RefusalError, ToleranceError
 
 Array = npt.NDArray[np.float64]
@@ -113,8 +113,10 @@ class DataAxis:
         fewer = self._fewer(tol)
         if fewer is not None:
             return fewer
-        if len(self.at) + 8 > MOST:
-            wanted = f"Data along one axis must be met within {tol:.2g} by at most {MOST:,} anchors"
+        if len(self.at) + 8 > min(MOST, in_force().anchors):
+            wanted = (
+                f"Data along one axis must be met within {tol:.2g} by at most {min(MOST, in_force().anchors):,} anchors"
+            )
             got = f"{len(self.at):,} data that are not smooth enough"
             raise ToleranceError(wanted, got, "Raise tol above their roughness, or leave data out")
         return self._best(self._through_data(tol), tol)
@@ -181,7 +183,7 @@ class DataAxis:
 
     def _fewer(self, tol: float) -> AxisFit | None:
         """The smallest number below that of the data, by growth and bisection; None if only all of them will do."""
-        low, high, most = 1, 2, min(len(self.at), MOST)
+        low, high, most = 1, 2, min(len(self.at), MOST, in_force().anchors)
         found = None
         while found is None:
             if high >= most:

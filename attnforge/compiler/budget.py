@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from attnforge.effort import NORMAL, Effort, as_effort, until
+from attnforge.effort import NORMAL, Effort, as_effort, until, working
 from attnforge.errors import RefusalError
 from attnforge.progress import SILENT, Progress, Watch, watched
 
@@ -73,7 +73,7 @@ def budget(
     if require is not None and require not in RANKS:
         raise RefusalError(f"`require` must be one of {', '.join(RANKS)}", repr(require)[:80], "Use 'proved'")
     found = as_effort(effort, workers)
-    with until(timeout), one_thread(), watched(progress) as watch:
+    with until(timeout), working(found), one_thread(), watched(progress) as watch:
         yield Budget(found, require, watch)
 
 

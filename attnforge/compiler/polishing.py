@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.fresh_points import fresh
-from attnforge.anchors.minimax import CLIMBS, ROUNDS, minimax_values, polished_axis
+from attnforge.anchors.minimax import CLIMBS, minimax_values, polished_axis
 from attnforge.balls import machine
 from attnforge.compiler.budget import Budget, budget
 from attnforge.compiler.certifying import certified
@@ -55,7 +55,8 @@ def polish(
     Args:
         compiled: by ``tensor_grid``, ``ridge``, ``additive`` or ``polynomial``, of at most 3,000 anchors in all.
         positions: of a single head with one axis, also move its anchors.
-        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how hard to prove what comes out.
+        effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how many rounds, and how hard to prove
+            what comes out.
         timeout: seconds after which the network is returned as it was.
         workers: processes that share a long proof; -1 for all cores.
         progress: True shows what is being done; a callable is told (fraction, text).
@@ -84,10 +85,10 @@ def polished(compiled: Compiled, positions: bool, given: Budget) -> Compiled:
 
 def _better(compiled: Compiled, positions: bool, given: Budget) -> Compiled:
     given.watch.say(f"polishing {compiled.anchors:,} values")
-    found = {"values": _certified(compiled, _polished(compiled, compiled.network), given)}
+    found = {"values": _certified(compiled, _polished(compiled, compiled.network, given.effort), given)}
     if positions and Sampling.of(compiled.network, compiled.domain).is_one_row and compiled.anchors > 2:
         given.watch.say("moving anchors")
-        found["positions and values"] = _certified(compiled, _polished(compiled, _moved(compiled)), given)
+        found["positions and values"] = _certified(compiled, _polished(compiled, _moved(compiled), given.effort), given)
     check_time("polishing")
     given.watch.say("measuring at fresh points")
     before, *errors = _judged(compiled, *found.values())
@@ -133,7 +134,7 @@ def _is_identity(matrix: Array) -> bool:
     return np.array_equal(matrix, np.eye(len(matrix)))
 
 
-def _polished(compiled: Compiled, network: Network) -> Network:
+def _polished(compiled: Compiled, network: Network, effort: Effort) -> Network:
     """The network with values of least sup error, as it runs in the compiled dtype."""
     run = rounded(network, compiled.dtype)
     start = np.concatenate([_values(head) for head in run.heads])
@@ -145,7 +146,7 @@ def _polished(compiled: Compiled, network: Network) -> Network:
         where.first(),
         _largest(compiled),
         where.proposed,
-        int(np.clip(WORK / (60 * 6 * len(start) ** 3), 2, ROUNDS)),
+        min(effort.exchanges, max(2, int(WORK / (60 * 6 * len(start) ** 3)))),
     )
     return _with_values(network, found.values)
 

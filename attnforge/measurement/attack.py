@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.effort import NORMAL, Effort, seconds_left
+from attnforge.effort import NORMAL, Effort, at_least, seconds_left
 from attnforge.errors import TargetError
 from attnforge.measurement.gaps import Run, gaps, point_box
 from attnforge.measurement.generations import CANDIDATES, CLIMBERS, PART, Generations
 from attnforge.measurement.judge import Judge
 from attnforge.measurement.pace import affordable, pace
 from attnforge.measurement.pruning import Bounds
-from attnforge.measurement.search import SHORTEST, search_within
+from attnforge.measurement.search import LATE, SHORTEST, search_within
 from attnforge.network import Network
 from attnforge.targets import Target
 
@@ -104,23 +104,24 @@ def attack(
     _check(seconds, evaluations)
     if seconds_left() < math.inf:
         seconds = max(min(math.inf if seconds is None else seconds, seconds_left()), SHORTEST)
-    box, tokens = point_box(target, network)
-    judge, told = Judge(run, target, box, evaluations, seconds), progress or (lambda _: None)
-    effort, climbers = _sizes(judge, tokens, effort)
-    first = search_within(run, target, network, effort, seed=seed, progress=lambda _: told(judge.fraction))
-    judge.spend(first.points)
-    judge.remember(first.sup, first.at)
-    hunt = Generations(judge, network, tokens, dtype, bounds, np.random.default_rng([seed, 1]))
-    while hunt.worthwhile:
-        told(judge.fraction)
-        hunt.next(climbers)
-    hunt.finish(CANDIDATES * climbers)
-    told(1.0)
-    boxes = hunt.boxes
-    if boxes is None:
-        return Attack(judge.error, judge.at, judge.count, hunt.starts)
-    pruned, largest = boxes.pruned(judge.error), max(judge.error, float(boxes.bound.max()))
-    return Attack(judge.error, judge.at, judge.count, hunt.starts, len(boxes), pruned, largest)
+    with at_least(LATE * (math.inf if seconds is None else seconds)):  # it keeps to its own clock
+        box, tokens = point_box(target, network)
+        judge, told = Judge(run, target, box, evaluations, seconds), progress or (lambda _: None)
+        effort, climbers = _sizes(judge, tokens, effort)
+        first = search_within(run, target, network, effort, seed=seed, progress=lambda _: told(judge.fraction))
+        judge.spend(first.points)
+        judge.remember(first.sup, first.at)
+        hunt = Generations(judge, network, tokens, dtype, bounds, np.random.default_rng([seed, 1]))
+        while hunt.worthwhile:
+            told(judge.fraction)
+            hunt.next(climbers)
+        hunt.finish(CANDIDATES * climbers)
+        told(1.0)
+        boxes = hunt.boxes
+        if boxes is None:
+            return Attack(judge.error, judge.at, judge.count, hunt.starts)
+        pruned, largest = boxes.pruned(judge.error), max(judge.error, float(boxes.bound.max()))
+        return Attack(judge.error, judge.at, judge.count, hunt.starts, len(boxes), pruned, largest)
 
 
 def _sizes(judge: Judge, tokens: int | None, effort: Effort) -> tuple[Effort, int]:

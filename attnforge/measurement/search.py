@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.effort import NORMAL, Effort, seconds_left
+from attnforge.effort import NORMAL, Effort, at_least, seconds_left
 from attnforge.errors import TargetError
 from attnforge.measurement.gaps import CHUNK, Run, gaps, point_box
 from attnforge.measurement.near_anchors import near_anchors
@@ -23,6 +23,7 @@ Array = npt.NDArray[np.float64]
 
 HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
 SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or it could not be handed over
+LATE = 4  # times what a search is to take, after which it gives up: it was paced by a few evaluations
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
@@ -78,11 +79,13 @@ def search(
     effort, (box, tokens) = replace(effort, points=points), point_box(target, network)
     if brief and tokens:
         effort = effort.within(max(effort.evaluations // tokens, FEWEST))
-    if seconds < math.inf:
-        effort = affordable(effort, target.accurate, box, tokens, seconds)
-    if seconds_left() < math.inf:
-        effort = affordable(effort, _both(run, target, box), box, tokens, max(seconds_left(), SHORTEST))
-    return search_within(run, target, network, effort, seed=seed, progress=progress)
+    left = max(seconds_left(), SHORTEST)
+    with at_least(LATE * left):
+        if seconds < math.inf:
+            effort = affordable(effort, target.accurate, box, tokens, min(seconds, left))
+        if left < math.inf:
+            effort = affordable(effort, _both(run, target, box), box, tokens, left)
+        return search_within(run, target, network, effort, seed=seed, progress=progress)
 
 
 def _both(run: Run, target: Target, box: Box) -> Callable[[npt.NDArray[Any]], Array]:

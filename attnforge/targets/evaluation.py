@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.effort import check_time, seconds_left
 from attnforge.errors import FileFormatError, TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.sample_cache import ANOTHER, FilePath, append_samples, read_samples
@@ -24,12 +25,14 @@ Raw = Callable[[Array], Array]
 
 ALL_AT_ONCE = 2**18  # rows in one call: 2 MB a number
 FIRST_BATCH, GROWTH = 16, 4  # rows of the first batch, and how much larger than any before a batch may be
+SHARE = 8  # a batch is to take at most an eighth of the time that is left, where there is an end
 SECONDS = 1.0  # a batch is to take: progress is seen, little is lost in a crash, and calls cost nothing beside it
 WORTH_SENDING = 0.05  # seconds; a batch that is done sooner tells too little, and another one is cheap
 BATCHES_A_WORKER = 4  # in one round, so that workers with cheap rows do not wait long for the others
 MOST_ROWS = 2**21  # remembered; one takes about 130 bytes beside its numbers, so some 300 MB in all
 MOST_NUMBERS = 2**26  # remembered in rows and values together, 500 MB: reached earlier where rows are long
 CHECKED, AGREE = 5, 1e-12  # stored points evaluated again, and how well they must agree, relatively
+EVALUATING = "evaluating the function"
 EXTRA_CALLS = 64  # spent on finding the point at which a batch fails
 
 
@@ -47,8 +50,9 @@ class Evaluation:
             batch is seen to take long enough to be worth sending.
         cache: a file in which values are kept as they are computed, and found again by a later run. A few of its
             points are evaluated again, to see that it belongs to this function.
-        batch: rows in one call of the function. None: all at once where there are no workers, cache or progress and at
-            most 2**18 rows; otherwise 16 at first, growing until a batch takes a second.
+        batch: rows in one call of the function. None: all at once where there are no workers, cache, progress or end,
+            and at most 2**18 rows; otherwise 16 at first, growing until a batch takes a second, or an eighth of the
+            time that is left. Between batches the time is looked at.
         progress: called with the rows done and the rows in all of the present request, after each batch.
 
     >>> evaluation = Evaluation()
@@ -183,6 +187,7 @@ class Evaluation:
         """Where each batch starts, and its values: in order without workers, as they come with them."""
         done = 0
         while done < len(rows):
+            check_time(EVALUATING)
             left = rows[done:]
             if self.workers != 1 and self._clock.worth_sending(len(left)):
                 yield from ((done + start, part) for start, part in self._parallel(function, left))
@@ -195,9 +200,11 @@ class Evaluation:
         """How many rows to evaluate next."""
         if self.batch is not None:
             return min(self.batch, left)
-        if self.workers == 1 and self.cache is None and self.progress is None and left <= ALL_AT_ONCE:
+        remaining = seconds_left()
+        hurried = remaining < math.inf and not self._clock.is_quick(left, remaining)
+        if not hurried and self.workers == 1 and self.cache is None and self.progress is None and left <= ALL_AT_ONCE:
             return left
-        return min(self._clock.rows(), left)
+        return min(self._clock.rows(remaining), left)
 
     def _parallel(self, function: Raw, rows: Array) -> Iterator[tuple[int, Array]]:
         """Rounds of a few batches a worker. A failure is told when its round is over: the others' work is kept."""
@@ -209,6 +216,7 @@ class Evaluation:
             workers, "loky", return_as="generator_unordered", batch_size=1, pre_dispatch="all", max_nbytes=None
         ) as pool:
             while done < len(rows):
+                check_time(EVALUATING)
                 size = min(self._rows(len(rows)), math.ceil((len(rows) - done) / workers))
                 starts = range(done, min(done + size * workers * BATCHES_A_WORKER, len(rows)), size)
                 tasks = [joblib.delayed(_send)(function, i, rows[i : i + size], settings) for i in starts]
@@ -244,21 +252,30 @@ class _Failure:
 
 
 class _Clock:
-    """How long rows take, and so how many make a batch of about a second."""
+    """How long rows take, and so how many make a batch of about a second, or less where time is short."""
 
     def __init__(self) -> None:
         self._seconds = self._pace = 0.0
-        self._largest = 0
+        self._last = self._largest = 0
 
     def saw(self, rows: int, seconds: float) -> None:
         """Take note of a batch."""
-        self._seconds, self._pace = seconds, seconds / max(rows, 1)
+        self._last, self._seconds, self._pace = rows, seconds, seconds / max(rows, 1)
         self._largest = max(self._largest, rows)
 
-    def rows(self) -> int:
-        """Rows of the next batch: a second's worth, and not much more than has been tried."""
-        most = min(max(FIRST_BATCH, GROWTH * self._largest), ALL_AT_ONCE)
-        return most if self._pace * most <= SECONDS else max(1, int(SECONDS / self._pace))
+    def is_quick(self, rows: int, left: float) -> bool:
+        """Whether so many rows are known to take a batch's share of the time left at most."""
+        return self._largest > 0 and rows * self._pace <= min(SECONDS, left / SHARE)
+
+    def rows(self, left: float = math.inf) -> int:
+        """Rows of the next batch: a second's worth, or a share of the time left; not much more than has been tried.
+
+        A function may take long for a call and not for a row. So where there is an end, a batch is twice the last one
+        if twice its time would be less than half of what is left.
+        """
+        most, seconds = min(max(FIRST_BATCH, GROWTH * self._largest), ALL_AT_ONCE), min(SECONDS, left / SHARE)
+        size = most if self._pace * most <= seconds else max(1, int(seconds / self._pace))
+        return max(size, min(2 * self._last, most)) if 4 * self._seconds <= left < math.inf else size
 
     def worth_sending(self, rows: int) -> bool:
         """Whether so many rows take long enough for other processes; unknown before anything was timed: yes."""

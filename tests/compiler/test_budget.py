@@ -152,3 +152,70 @@ def test_what_takes_long_says_so_at_once(monkeypatch):
     monkeypatch.setattr(cost, "WORTH_SAYING", 1e-9)
     with pytest.warns(UserWarning, match="building max_affine: 256 keys, about .* GiB and 0 s; progress=True"):
         af.constructions.max_affine("sin(3*x)*y", PLANE, cells=8)
+
+
+def slow(seconds, calls):
+    """A callable that takes so long a row, and notes how many rows it is called with."""
+
+    def function(x):
+        calls.append(len(x))
+        time.sleep(seconds * len(x))
+        return np.sin(3 * x)
+
+    return function
+
+
+def test_values_of_a_slow_callable_end_with_their_time():
+    """Half a minute of values is asked for at once; they come in batches, and between these the clock is looked at."""
+    af.compile("x", LINE, 1e-3)  # imports are not what is timed
+    calls, started = [], time.monotonic()
+    with pytest.raises(af.OutOfTimeError, match="within timeout"):
+        af.compile(slow(0.02, calls), LINE, 1e-6, timeout=1.0)
+    assert time.monotonic() - started < 6.0
+    assert sum(calls) * 0.02 < 2.0
+
+
+def test_a_callable_that_takes_long_to_call_is_called_with_many_points():
+    calls = []
+
+    def function(x):
+        calls.append(len(x))
+        time.sleep(0.05)
+        return np.sin(3 * x)
+
+    net = af.compile(function, LINE, 1e-4, timeout=60.0)
+    assert net.certificate.estimate.error <= 1e-4
+    assert len(calls) < sum(calls) / 20
+
+
+def test_a_timeout_that_is_not_reached_changes_no_weight():
+    free, timed = (af.compile(np.sin, LINE, 1e-6, **more) for more in ({}, {"timeout": 300.0}))
+    assert free.certificate.digest == timed.certificate.digest
+
+
+def test_effort_limits_the_anchors_that_a_fit_tries():
+    needed = af.compile(np.sin, {"x": (-20, 20)}, 1e-8, construction="tensor_grid").anchors
+    assert needed > 40
+    with pytest.raises(af.RefusalError, match="at most 20 anchors"):
+        af.compile(np.sin, {"x": (-20, 20)}, 1e-8, construction="tensor_grid", effort=af.Effort(anchors=20))
+    table = np.linspace(0, 1, 200)
+    rough = np.random.default_rng(0).normal(size=200)
+    assert af.compile((table, rough), tol=1e-6).anchors > 100
+    with pytest.raises(af.RefusalError, match="at most 100 anchors"):
+        af.compile((table, rough), tol=1e-6, effort=af.Effort(anchors=100))
+
+
+def test_effort_limits_the_rounds_of_a_polish(monkeypatch):
+    from attnforge.compiler import polishing
+
+    asked, solve = [], polishing.minimax_values
+
+    def noted(*arguments):
+        asked.append(arguments[-1])
+        return solve(*arguments)
+
+    monkeypatch.setattr(polishing, "minimax_values", noted)
+    net = af.compile("sin(8*x)", LINE, 1e-3)
+    for effort in (af.Effort(exchanges=1), "low", None, "high"):
+        af.polish(net, effort=effort)
+    assert asked == [1, 2, 8, 32]

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnforge.errors import FileFormatError, TargetError
+from attnforge.effort import at_least, until
+from attnforge.errors import FileFormatError, OutOfTimeError, TargetError
 from attnforge.targets import Box, evaluation
 from attnforge.targets.evaluation import Evaluation, failing_row
 from attnforge.targets.sample_cache import append_samples, read_samples
@@ -172,6 +173,61 @@ def test_a_slow_start_makes_small_batches():
     careful.remember(f, column(5, 6), np.array([25.0, 36.0]), seconds=120.0)
     careful.values(f, grid(4))
     assert f.sizes[0] == 1
+
+
+def clocked(monkeypatch, seconds):
+    """A function that takes so long for a number of rows, on a clock of its own, which deadlines go by too."""
+    now = [0.0]
+    for name in ("perf_counter", "monotonic"):
+        monkeypatch.setattr(evaluation.time, name, lambda: now[0])
+
+    def slow(rows):
+        now[0] += seconds(len(rows))
+        return squares(rows)
+
+    return Counted(slow), now
+
+
+def test_where_there_is_an_end_it_is_looked_at_between_batches(monkeypatch):
+    f, now = clocked(monkeypatch, lambda rows: 0.1 * rows)
+    evaluated = Evaluation()
+    evaluated.remember(f, column(5, 6), np.array([25.0, 36.0]), seconds=0.2)
+    with until(4.0), pytest.raises(OutOfTimeError, match="evaluating the function unfinished when time was up"):
+        evaluated.values(f, grid(1000))
+    assert 4.0 <= now[0] < 4.2
+    assert evaluated.remembered == 2 + sum(f.sizes)  # what was done is kept
+    with until(1.0), pytest.raises(OutOfTimeError):
+        evaluated.values(f, grid(1000))
+    assert len(np.unique(f.rows)) == sum(f.sizes)
+
+
+def test_an_end_that_is_far_for_quick_rows_changes_nothing(monkeypatch):
+    f, _ = clocked(monkeypatch, lambda rows: 1e-5 * rows)
+    evaluated = Evaluation()
+    evaluated.remember(f, column(5, 6), np.array([25.0, 36.0]), seconds=2e-5)
+    with until(60.0):
+        evaluated.values(f, grid(5000))
+    assert f.sizes == [5000]
+
+
+def test_calls_that_take_long_whatever_their_rows_get_more_of_them(monkeypatch):
+    f, now = clocked(monkeypatch, lambda rows: 0.5)
+    evaluated = Evaluation()
+    evaluated.remember(f, column(5, 6), np.array([25.0, 36.0]), seconds=0.5)
+    with until(20.0):
+        evaluated.values(f, grid(1000))
+    assert len(f.sizes) <= 10
+    assert now[0] <= 5.0
+
+
+def test_what_chose_by_the_clock_is_not_cut_off_at_once(monkeypatch):
+    f, now = clocked(monkeypatch, lambda rows: 0.1 * rows)
+    with until(1.0):
+        now[0] += 2.0
+        with pytest.raises(OutOfTimeError):
+            Evaluation().values(f, grid(2))
+        with at_least(0.5):
+            assert np.array_equal(Evaluation().values(f, grid(2)), squares(grid(2)))
 
 
 def test_a_given_batch_is_kept_to():
