@@ -44,7 +44,7 @@ Map = Callable[[Array], Array]
 
 SLACK = 0.02  # the working set's t and the error on all points agree to this
 SLIGHT = 1e-3  # coordinates that move the output by less, of the error, are left alone
-ROUNDS = 8  # of exchange
+ROUNDS = 8  # of exchange, where nothing else is said
 STEPS = 60  # of the interior-point method, which needs 10 to 30
 GAP = 1e-2  # where it stops, relative to t: inside, not at a vertex, it does better between the points
 WORK = 4e9  # operations of a step that are thought little

@@ -275,6 +275,11 @@ def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
     if missing:
         wanted = f"A data frame needs the columns {', '.join(names)}"
         raise DomainError(wanted, f"no column {', '.join(missing)} among {have}"[:200], "Rename its columns")
+    twice = [name for name in names if have.count(name) > 1]
+    if twice:
+        raise DomainError(
+            "Every input is one column", f"several columns {', '.join(twice)}"[:200], "Rename all but one"
+        )
     return {name: np.asarray(frame[name]) for name in names}
 
 

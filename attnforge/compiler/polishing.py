@@ -21,7 +21,7 @@ from attnforge.compiler.budget import Budget, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.measuring import largest_error
-from attnforge.effort import NORMAL, TIME, Effort, check_time
+from attnforge.effort import NORMAL, TIME, Effort, check_time, in_force
 from attnforge.errors import OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, attention_weights, rounded
 from attnforge.progress import Progress
@@ -85,10 +85,10 @@ def polished(compiled: Compiled, positions: bool, given: Budget) -> Compiled:
 
 def _better(compiled: Compiled, positions: bool, given: Budget) -> Compiled:
     given.watch.say(f"polishing {compiled.anchors:,} values")
-    found = {"values": _certified(compiled, _polished(compiled, compiled.network, given.effort), given)}
+    found = {"values": _certified(compiled, _polished(compiled, compiled.network), given)}
     if positions and Sampling.of(compiled.network, compiled.domain).is_one_row and compiled.anchors > 2:
         given.watch.say("moving anchors")
-        found["positions and values"] = _certified(compiled, _polished(compiled, _moved(compiled), given.effort), given)
+        found["positions and values"] = _certified(compiled, _polished(compiled, _moved(compiled)), given)
     check_time("polishing")
     given.watch.say("measuring at fresh points")
     before, *errors = _judged(compiled, *found.values())
@@ -134,7 +134,7 @@ def _is_identity(matrix: Array) -> bool:
     return np.array_equal(matrix, np.eye(len(matrix)))
 
 
-def _polished(compiled: Compiled, network: Network, effort: Effort) -> Network:
+def _polished(compiled: Compiled, network: Network) -> Network:
     """The network with values of least sup error, as it runs in the compiled dtype."""
     run = rounded(network, compiled.dtype)
     start = np.concatenate([_values(head) for head in run.heads])
@@ -146,7 +146,7 @@ def _polished(compiled: Compiled, network: Network, effort: Effort) -> Network:
         where.first(),
         _largest(compiled),
         where.proposed,
-        min(effort.exchanges, max(2, int(WORK / (60 * 6 * len(start) ** 3)))),
+        min(in_force().exchanges, max(2, int(WORK / (60 * 6 * len(start) ** 3)))),
     )
     return _with_values(network, found.values)
 

@@ -85,6 +85,9 @@ def test_columns_are_taken_by_name(net):
     np.testing.assert_array_equal(net(frame), net(np.array([[0.2, -0.5], [0.3, -0.25]])))
     with pytest.raises(af.DomainError, match="no column y"):
         net(Frame(x=[0.2]))
+    frame.columns.append("x")
+    with pytest.raises(af.DomainError, match="several columns x"):
+        net(frame)
     unnamed = af.compile(lambda x: x[..., 0], af.Box(0, 1, shape=(2,)), 0.1)
     with pytest.raises(af.DomainError, match="these inputs have none"):
         unnamed(frame)
@@ -93,7 +96,10 @@ def test_columns_are_taken_by_name(net):
 def test_pandas_frames():
     pandas = pytest.importorskip("pandas")
     line = af.compile("2*x", {"x": (0, 1)}, 1e-3)
-    assert line(pandas.DataFrame({"z": [1, 2], "x": [0.25, 0.5]})).shape == (2,)
+    frame = pandas.DataFrame({"z": [1, 2], "x": [0.25, 0.5]})
+    assert line(frame).tolist() == line(np.array([0.25, 0.5])).tolist()
+    with pytest.raises(af.DomainError, match="several columns x"):
+        line(pandas.concat([frame, frame], axis=1))
 
 
 def test_autocast_changes_nothing(net):

@@ -44,7 +44,8 @@ def certify_box(network: Network, target: Iteration, dtype: str) -> Certificate:
     values = target.data_bound if target.has_numbers else 1.0
     box = DataBox(target.data_bound, values, examples)
     steps = read_steps(network, target, dtype)
-    parts = box_drift(steps, target.algorithm, target.features, machine(dtype), box)
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
+        parts = box_drift(steps, target.algorithm, target.features, machine(dtype), box)
     reach = f"prompts of {'' if target.examples else 'at most '}{examples:,} examples"
     return certificate_of(network, target, dtype, parts, (reach, KERNEL), ((-target.data_bound, target.data_bound),))
 
