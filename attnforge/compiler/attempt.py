@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from attnforge.balls import machine
@@ -49,20 +50,18 @@ def attempt(
         certificate = compiled.certificate
         seen = certificate.estimate.error if certificate.estimate is not None else math.inf
         stated = seen if certificate.bound is None else certificate.bound
-        compiled.reason = why(compiled, candidate, plan, tol)
+        compiled = replace(compiled, reason=why(compiled, candidate, plan, tol))
         if stated <= tol:
             return _accepted(compiled, budget)
         if time_is_up():
             if not seen <= tol:
                 got = f"an error of {seen:.3g} {UNFINISHED}"
                 raise OutOfTimeError(f"`{candidate.name}` must reach tol={tol:g}", got, "Raise timeout, or tol")
-            compiled.reason += f"; tol is met as measured, the proof ended at {TIME}"
-            return _accepted(compiled, budget)
+            return _accepted(_adding(compiled, f"; tol is met as measured, the proof ended at {TIME}"), budget)
         rounding = certificate.parts.get("rounding", 0.0)
         enclosed = certificate.bound is None or "fit" in certificate.parts
         if enclosed and dtype == "float64" and seen <= tol and (tol < 2 * rounding or stated > 2 * tol):
-            compiled.reason += _as_measured(certificate, tol)
-            nearly = nearly or compiled
+            nearly = nearly or _adding(compiled, _as_measured(certificate, tol))
         left = 0.7 * left * tol / stated if enclosed else tol - 1.1 * rounding
         if nearly is not None or left <= tol / 10:
             break
@@ -80,6 +79,10 @@ def attempt(
     raise _too_fine(candidate.name, tol, dtype, certificate, best)
 
 
+def _adding(compiled: Compiled, text: str) -> Compiled:
+    return replace(compiled, reason=compiled.reason + text)
+
+
 def _accepted(compiled: Compiled, budget: Budget) -> Compiled:
     budget.accepted(compiled.certificate, compiled.construction)
     return compiled
@@ -90,11 +93,11 @@ def finished(
 ) -> Compiled:
     """What keeps the smallest tolerance, measured, with its reason."""
     compiled = certified(best.network, target, candidate.name, dtype, budget)
-    compiled.reason = why(compiled, candidate, best.plan, tol) + f"; about the best that {dtype} can do"
+    reason = why(compiled, candidate, best.plan, tol) + f"; about the best that {dtype} can do"
     bound = compiled.certificate.bound
     if bound is not None and bound > tol:
-        compiled.reason += _as_measured(compiled.certificate, tol)
-    return compiled
+        reason += _as_measured(compiled.certificate, tol)
+    return replace(compiled, reason=reason)
 
 
 def advice(smallest: float, tol: float, dtype: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from attnforge.effort import NORMAL, Effort, as_effort, until, working
-from attnforge.errors import RefusalError
+from attnforge.errors import RefusalError, ToleranceError
 from attnforge.progress import SILENT, Progress, Watch, watched
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ def budget(
     found = as_effort(effort, workers)
     with until(timeout), working(found), one_thread(), watched(progress) as watch:
         yield Budget(found, require, watch)
+
+
+def positive(tol: float) -> float:
+    """The tolerance asked for: a positive number."""
+    try:
+        if 0 < tol < math.inf:
+            return float(tol)
+    except TypeError:
+        pass
+    raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from attnforge.certification.enclosure.cost import Cost, cost
 from attnforge.compiler.budget import UNLIMITED, Budget, budget
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.estimating import with_estimate
+from attnforge.compiler.runnable import Uncertified
 from attnforge.compiler.targets import as_target, compared_with
 from attnforge.effort import Effort, as_effort
 from attnforge.errors import CertificateError
@@ -75,11 +76,11 @@ def certified(
     construction: str,
     dtype: str,
     budget: Budget = UNLIMITED,
+    reason: str = "asked for by name",
 ) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
     effort, told = budget.effort, budget.watch.step(f"proving {construction}")
     proved = prove(network, target, dtype=dtype, progress=told, effort=effort)
-    compiled = Compiled(network, target, proved, construction, dtype)
     budget.watch.say(f"measuring {construction}")
-    compiled.certificate = with_estimate(compiled, effort)
-    return compiled
+    certificate = with_estimate(proved, Uncertified(network, target, dtype), effort)
+    return Compiled(network, target, certificate, construction, dtype, reason)

@@ -14,8 +14,8 @@ from attnforge.effort import check_time
 from attnforge.errors import RefusalError, ToleranceError
 from attnforge.progress import SILENT, Watch
 from attnforge.targets import Function, Target
+from attnforge.theorems import registry
 from attnforge.theorems.construction import Construction
-from attnforge.theorems.registry import STAGES
 from attnforge.theorems.tensor_heads import FittedPlan
 
 FITTED = 2  # a closed form is preferred to a fit unless it is more than so many times as large
@@ -39,9 +39,12 @@ def candidates(
     Stages go from exact gadgets over fitted heads to hard cells; a later one is sized only if all earlier ones were
     refused. Where the user states a Lipschitz constant, a proof is wanted that only hard cells give: they go first.
     """
-    stages = STAGES[::-1] if _proof_asked_for(target) else STAGES
+    stages = registry.STAGES[::-1] if _proof_asked_for(target) else registry.STAGES
     for stage in stages if named is None else ((named,),):
-        yield from _cheapest_first(stage, target, tol, dtype, refusals, watch)
+        willing = [(entry, entry.accepts(target) if entry is named else entry.offers(target)) for entry in stage]
+        refusals |= {entry.name: reason for entry, reason in willing if reason is not None}
+        accepting = [entry for entry, reason in willing if reason is None]
+        yield from _cheapest_first(accepting, target, tol, dtype, refusals, watch, stage is registry.STAGES[-1])
 
 
 def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: float) -> str:
@@ -84,20 +87,17 @@ def _proof_asked_for(target: Target) -> bool:
 
 
 def _cheapest_first(
-    stage: tuple[Construction[Any], ...],
+    accepting: list[Construction[Any]],
     target: Target,
     tol: float,
     dtype: str,
     refusals: dict[str, str],
     watch: Watch,
+    are_cells: bool,
 ) -> list[tuple[Construction[Any], Any]]:
-    """The constructions of a stage that accept the target, with their plans; the others' reasons are noted."""
+    """Those that can be sized, with their plans; the others' reasons are noted."""
     accepted = []
-    for candidate in stage:
-        reason = candidate.accepts(target)
-        if reason is not None:
-            refusals[candidate.name] = reason
-            continue
+    for candidate in accepting:
         watch.say(f"trying {candidate.name}")
         try:
             check_time("sizing")
@@ -106,10 +106,10 @@ def _cheapest_first(
             refusals[candidate.name] = str(error)
             continue
         cost, handicap = candidate.cost(target, plan), FITTED if candidate.fitted else 1
-        if stage is STAGES[-1] and target.lipschitz() is None and cost.anchors > UNPROVED_CELLS:
+        if are_cells and target.lipschitz() is None and cost.anchors > UNPROVED_CELLS:
             refusals[candidate.name] = f"{cost.anchors:,} cells, and nothing known of the target that they could prove"
             continue
-        if stage is STAGES[-1] and machine(dtype).roundoff * _along(target, cost.anchors) ** 2 > SEPARABLE:
+        if are_cells and machine(dtype).roundoff * _along(target, cost.anchors) ** 2 > SEPARABLE:
             refusals[candidate.name] = f"{cost.anchors:,} cells, more than {dtype} can tell apart"
             continue
         accepted.append((handicap * cost.bytes, candidate, plan))

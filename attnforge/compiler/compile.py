@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import advice, attempt, finished
-from attnforge.compiler.budget import Budget, budget
+from attnforge.compiler.budget import Budget, budget, positive
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.finest import finest, rounded_up
@@ -20,9 +19,8 @@ from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
 from attnforge.progress import Progress
 from attnforge.targets import Target
 from attnforge.targets.evaluation import Evaluation
+from attnforge.theorems import registry
 from attnforge.theorems.construction import Construction
-from attnforge.theorems.registry import STAGES
-from attnforge.theorems.registry import construction as by_name
 
 
 def compile(
@@ -78,8 +76,10 @@ def compile(
     >>> net.certificate.bound <= 1e-9, float(net(0.5))
     (True, 0.5)
     """
-    _check_request(tol, norm)
-    runs_in, named = dtype_name(dtype), None if construction == "auto" else by_name(construction)
+    positive(tol)
+    if norm != "sup":
+        raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
+    runs_in, named = dtype_name(dtype), None if construction == "auto" else registry.construction(construction)
     with budget(effort, timeout, workers, require, progress) as given:
         rows = given.watch.rows if progress else None
         wanted = as_target(target, domain, lipschitz, Evaluation(workers=workers, cache=cache, progress=rows))
@@ -129,21 +129,11 @@ def _unsized(
 
     ``smallest`` grows while this is looked at.
     """
-    for stage in STAGES if named is None else ((named,),):
-        yield from (entry for entry in stage if entry.name not in smallest and entry.accepts(wanted) is None)
+    for stage in registry.STAGES if named is None else ((named,),):
+        asked = [entry.accepts(wanted) if entry is named else entry.offers(wanted) for entry in stage]
+        yield from (e for e, reason in zip(stage, asked, strict=True) if reason is None and e.name not in smallest)
         if any(entry.name in smallest for entry in stage):
             return
-
-
-def _check_request(tol: float, norm: str) -> None:
-    try:
-        positive = math.isfinite(tol) and tol > 0
-    except TypeError:
-        positive = False
-    if not positive:
-        raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
-    if norm != "sup":
-        raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
 
 
 def _late(target: Target, tol: float, late: Sequence[str]) -> OutOfTimeError:

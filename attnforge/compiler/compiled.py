@@ -3,145 +3,49 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
 from attnforge.compiler.estimating import with_estimate
-from attnforge.compiler.inside import inside
 from attnforge.compiler.partition import partition
 from attnforge.compiler.report import report
-from attnforge.compiler.two_inputs import checked, pair, run
-from attnforge.errors import CertificateError, DomainError, FileFormatError
+from attnforge.compiler.runnable import Runnable, Uncertified
+from attnforge.errors import CertificateError, FileFormatError
 from attnforge.model_file import StoredModel, write
-from attnforge.network import Attention, Network, count_keys, count_parameters
-from attnforge.targets import Box, JointFunction, Target
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from attnforge.runtime import JointModule, TargetModule
+from attnforge.network import Network
+from attnforge.targets import Target
 
 
-class Compiled:
-    """A network together with what it computes and the proof of how closely.
+@dataclass(frozen=True, eq=False, repr=False)
+class Compiled(Runnable):
+    """A network together with what it computes and the proof of how closely; what was certified does not change.
 
-    Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device, or a data frame, whose
-    columns are taken by name; it runs in the compiled ``dtype`` and raises DomainError for NaN and for points outside
-    its domain; one a rounding outside is taken as its end. Where settings of torch allow float32 products in fewer bits
-    than the certificate assumes, a float32 network raises CertificateError instead. ``module()`` gives the bare
-    ``torch.nn.Module``, which has the same shapes and checks nothing. Targets of two inputs are called as
-    ``net(X, Y)``, their leading axes broadcast.
+    Attributes:
+        network: the weights.
+        target: what they approximate, on its domain.
+        certificate: what is known of the difference.
+        construction: by which construction, for people.
+        dtype: what it runs in.
+        reason: why this construction and size were chosen.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        target: Target,
-        certificate: Certificate,
-        construction: str,
-        dtype: str,
-        reason: str = "asked for by name",
-    ) -> None:
-        self.network, self.target, self.certificate = network, target, certificate
-        self.construction, self.dtype, self.reason = construction, dtype, reason
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Values at the given points: ``net(x)``, several inputs by name, ``net(x=..., y=...)``; or ``net(X, Y)``."""
-        import torch
-
-        if isinstance(self.target, JointFunction):
-            return self._call_pair(self.target, pair(inputs, named))
-        x = self._gather(inputs, named)
-        if isinstance(x, torch.Tensor):
-            if x.is_complex():
-                raise DomainError("Inputs must be real numbers", str(x.dtype), "Pass real numbers")
-            kind_of_x = x.dtype if x.is_floating_point() else torch.float64  # whole numbers in, real ones out
-            return self._running(x.device)(self._inside(x)).to(kind_of_x)
-        array = _numbers(x)
-        kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        with torch.no_grad():
-            out = self._running("cpu")(self._inside(torch.from_numpy(np.array(array, dtype=kind))))
-        result = out.to(torch.float64).numpy().astype(kind)
-        return result if result.ndim else kind.type(result)
+    network: Network
+    target: Target
+    certificate: Certificate
+    construction: str
+    dtype: str
+    reason: str = "asked for by name"
 
     def __str__(self) -> str:
         return self.report()
 
     def __repr__(self) -> str:
         return f"<Compiled {self.construction}: {self.target.describe()}, {self.certificate}>"
-
-    def at_points(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Values at points of ``domain``, one array whatever the number of inputs: what searches call."""
-        given = self.target.split(points) if isinstance(self.target, JointFunction) else (points,)
-        return np.asarray(self(*given))
-
-    @property
-    def domain(self) -> Box:
-        """Where the certificate holds and calls are accepted; of two inputs, the flat joint box."""
-        return self.target.domain
-
-    @property
-    def anchors(self) -> int:
-        """Keys in all heads, ghosts and sentinels counted."""
-        return count_keys(self.network)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads in all layers."""
-        return len(self.network.heads)
-
-    @property
-    def layers(self) -> int:
-        """Number of layers of attention."""
-        return sum(isinstance(layer, Attention) for layer in self.network.layers)
-
-    @property
-    def parameters(self) -> int:
-        """Number of weights, zeros included."""
-        return count_parameters(self.network)[0]
-
-    def module(
-        self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
-    ) -> TargetModule | JointModule:
-        """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
-
-        It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
-        is no longer covered by the certificate. A dtype other than the compiled one is not covered either.
-        """
-        import torch
-
-        from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
-
-        if kernel not in ("auto", "dense"):
-            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
-        core = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype or self.dtype)), trainable)
-        keep = getattr(self.target, "outputs", None) is not None
-        module: TargetModule | JointModule
-        if isinstance(self.target, JointFunction):
-            module = JointModule(core, self.target.keys.shape, self.target.query.shape, keep)
-        else:
-            module = TargetModule(core, self.target.layout, keep)
-        return module if device is None else module.to(device)
-
-    def attention(self, *inputs: Any) -> list[list[Any]]:
-        """Softmax weights at x, or at (X, Y): a list over layers of a list over heads of (..., query, key) arrays."""
-        import torch
-
-        if isinstance(self.target, JointFunction):
-            return self._attention_pair(self.target, pair(inputs, {}))
-        x = self._gather(inputs, {})
-        tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
-        with torch.no_grad():
-            found = self._running(tensor.device).attention(self._inside(tensor))
-        if isinstance(x, torch.Tensor):
-            return [[weights.to(x.dtype) for weights in layer] for layer in found]
-        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
 
     def partition(self, x: Any) -> npt.NDArray[np.int64]:
         """The index of the cell of every point, for networks that divide their domain into cells (max_affine)."""
@@ -153,9 +57,8 @@ class Compiled:
             got = f"a certificate in {self.certificate.norm}"
             raise CertificateError("Other weights are certified in the sup norm", got, "Build the network anew")
         proved = prove(network, self.target, dtype=self.dtype)
-        other = Compiled(network, self.target, proved, self.construction, self.dtype, "other weights, certified anew")
-        other.certificate = with_estimate(other)
-        return other
+        certificate = with_estimate(proved, Uncertified(network, self.target, self.dtype))
+        return replace(self, network=network, certificate=certificate, reason="other weights, certified anew")
 
     def report(self) -> str:
         """Target, domain, construction, size, sharpness and certificate, as text."""
@@ -175,120 +78,3 @@ class Compiled:
         from attnforge.plot import overview
 
         return overview(self)
-
-    @cached_property
-    def _module(self) -> Any:
-        return self.module()
-
-    def _call_pair(self, target: JointFunction, given: tuple[Any, Any]) -> Any:
-        import torch
-
-        x, y, kind = checked(target, given)
-        module = self._running(x.device)
-        if isinstance(kind, torch.dtype):
-            return run(module, self.network, x, y).to(kind)
-        with torch.no_grad():
-            result = run(module, self.network, x, y).to(torch.float64).numpy().astype(kind)
-        return result if result.ndim else kind.type(result)
-
-    def _attention_pair(self, target: JointFunction, given: tuple[Any, Any]) -> list[list[Any]]:
-        import torch
-
-        x, y, kind = checked(target, given)
-        with torch.no_grad():
-            found = self._running(x.device).attention(x, y)
-        if isinstance(kind, torch.dtype):
-            return [[weights.to(kind) for weights in layer] for layer in found]
-        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
-
-    def _gather(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        names = self.target.names
-        if (inputs and named) or len(inputs) > 1 or not (inputs or named):
-            raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
-        if inputs and not hasattr(inputs[0], "columns"):
-            return inputs[0]
-        if inputs:
-            named = columns(inputs[0], names)
-        if names is None or set(named) != set(names):
-            expected = "none" if names is None else ", ".join(names)
-            raise DomainError(f"The inputs of this network are named {expected}", ", ".join(named), "Use these names")
-        import torch
-
-        values = [named[name] for name in names]
-        if any(isinstance(value, torch.Tensor) for value in values):
-            tensors = [torch.as_tensor(value) for value in values]
-            shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
-            return torch.stack([tensor.expand(shape) for tensor in tensors], dim=-1)
-        stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
-        return stacked[..., 0] if len(names) == 1 and stacked.ndim <= 2 else stacked
-
-    def _running(self, device: Any) -> Any:
-        """The module there, unless torch would not compute what was certified."""
-        import torch
-
-        from attnforge.runtime.arithmetic import reduced_precision
-
-        setting = reduced_precision(torch.device(device)) if self.dtype == "float32" else None
-        if setting is not None:
-            requirement = "A float32 network must run in float32, as its certificate assumes"
-            remedy = 'Call torch.set_float32_matmul_precision("highest"), or use net.module(), which only warns'
-            raise CertificateError(requirement, f"{setting}: products in fewer bits", remedy)
-        return self._module.to(device)
-
-    def _inside(self, x: Tensor) -> Tensor:
-        """The points, checked; those that rounding alone took out of the domain are moved to its ends."""
-        import torch
-
-        given = self._shaped(x.detach().to("cpu", torch.float64).numpy())
-        moved = inside(given, self.domain, str(x.dtype).removeprefix("torch."))
-        self.target.check_points(moved)
-        if np.array_equal(moved, given):
-            return x
-        lower, upper = (torch.as_tensor(end, device=x.device) for end in (self.domain.lower, self.domain.upper))
-        wide = x.to(torch.float64)
-        return wide + (wide.clamp(lower, upper).reshape(x.shape) - wide).detach()  # exact: both are within a unit
-
-    def _shaped(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Points as (..., d) or (..., n, d); plain numbers are points where there is one input."""
-        d = self.network.features
-        if self.target.layout == "function":
-            if d == 1 and x.ndim <= 1:
-                x = x[..., None]
-            fits = x.ndim >= 1 and x.shape[-1] == d
-            wanted = f"(..., {d})" + (", a number or (N,)" if d == 1 else "")
-        else:
-            n = self.network.tokens
-            fits = x.ndim >= 2 and x.shape[-1] == d and n in (None, x.shape[-2])
-            wanted = f"(..., {n or 'n'}, {d})"
-        if not fits:
-            raise DomainError(f"Inputs must have shape {wanted}", f"shape {x.shape}", "Reshape the input")
-        return x
-
-
-def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
-    """The columns of a data frame that the inputs are named after; it may have others."""
-    have = [str(name) for name in frame.columns]
-    if names is None:
-        remedy = "Pass frame.to_numpy(), or compile with named intervals"
-        raise DomainError("Columns are taken by name, and these inputs have none", f"columns {have}"[:200], remedy)
-    missing = [name for name in names if name not in have]
-    if missing:
-        wanted = f"A data frame needs the columns {', '.join(names)}"
-        raise DomainError(wanted, f"no column {', '.join(missing)} among {have}"[:200], "Rename its columns")
-    twice = [name for name in names if have.count(name) > 1]
-    if twice:
-        raise DomainError(
-            "Every input is one column", f"several columns {', '.join(twice)}"[:200], "Rename all but one"
-        )
-    return {name: np.asarray(frame[name]) for name in names}
-
-
-def _numbers(x: Any) -> npt.NDArray[Any]:
-    """The input as an array of real numbers."""
-    try:
-        array = np.asarray(x)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "fiub":
-        raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a torch tensor")
-    return array

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +11,13 @@ from attnforge.anchors.scattered import judge, spread
 from attnforge.certification import Certificate
 from attnforge.certification.certificate import Estimate
 from attnforge.compiler.measuring import largest_error
+from attnforge.compiler.runnable import Runnable
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError, CertificateError, TargetError
 from attnforge.measurement import Measurement
 from attnforge.network import Head
 from attnforge.targets import Target
 from attnforge.targets.table import Table
-
-if TYPE_CHECKING:
-    from attnforge.compiler.compiled import Compiled
 
 JUDGED = 4_000  # listed points on which a fit to four fifths of them is judged
 UNEVEN = (
@@ -29,16 +26,16 @@ UNEVEN = (
 SHOWN = 6  # coordinates of a point in an error message
 
 
-def with_estimate(compiled: Compiled, effort: Effort = NORMAL) -> Certificate:
-    """Its certificate, with the largest error that a quick search finds; raises where that exceeds the bound."""
-    certificate, target = compiled.certificate, compiled.target
-    found = largest_error(compiled, target, effort.beside(compiled.anchors), seconds=effort.seconds, brief=True)
+def with_estimate(certificate: Certificate, net: Runnable, effort: Effort = NORMAL) -> Certificate:
+    """The certificate, with the largest error that a quick search finds; raises where that exceeds the bound."""
+    target = net.target
+    found = largest_error(net, target, effort.beside(net.anchors), seconds=effort.seconds, brief=True)
     if certificate.bound is not None and not found.sup <= certificate.bound:
         raise _refuted(certificate, target, found)
     at = tuple(float(value) for value in found.at.ravel())
     certificate = replace(certificate, estimate=Estimate(found.sup, at))
     if isinstance(target, Table):
-        certificate = replace(certificate, assumptions=_about_table(compiled, target))
+        certificate = replace(certificate, assumptions=_about_table(net, target))
     return certificate
 
 
@@ -57,13 +54,13 @@ def _refuted(certificate: Certificate, target: Target, found: Measurement) -> At
     return CertificateError(defect, got)
 
 
-def _about_table(compiled: Compiled, table: Table) -> tuple[str, ...]:
+def _about_table(net: Runnable, table: Table) -> tuple[str, ...]:
     """What a certificate about a table says of its reach: the listed points, and how well it does without some."""
     reach = f"a statement about the {len(table.points):,} listed points only: a table says nothing between them"
-    if compiled.network.construction != "table" or not _is_scattered(compiled.network.heads[0], table):
+    if net.network.construction != "table" or not _is_scattered(net.network.heads[0], table):
         return (reach,)
     rows = spread(len(table.points), JUDGED)
-    weights = compiled.attention(table.points[rows])[0][0].reshape(len(rows), -1)
+    weights = net.attention(table.points[rows])[0][0].reshape(len(rows), -1)
     found = judge(weights, table.table_values[rows].reshape(len(rows), -1))
     if not found:
         return (reach,)

@@ -28,8 +28,8 @@ from attnforge.errors import RefusalError, TargetError, ToleranceError
 from attnforge.network import Network
 from attnforge.targets import Function, Target
 from attnforge.targets.table import Table
+from attnforge.theorems import registry
 from attnforge.theorems.construction import Construction
-from attnforge.theorems.registry import STAGES
 from attnforge.theorems.tensor_heads import FittedPlan
 
 MISSES = 2  # decades in a row that gain nothing
@@ -167,7 +167,7 @@ def _judged(
 
 def _is_searched(candidate: Construction[Any], target: Target) -> bool:
     """Gadgets always are; fits of few inputs; hard cells and tables never."""
-    gadgets, hard = (tuple(type(entry) for entry in stage) for stage in (STAGES[0], STAGES[-1]))
+    gadgets, hard = (tuple(type(entry) for entry in stage) for stage in (registry.STAGES[0], registry.STAGES[-1]))
     if isinstance(candidate, gadgets):
         return True
     if isinstance(target, Table) or isinstance(candidate, hard):

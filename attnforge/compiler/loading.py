@@ -40,8 +40,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
 
 def _certified_anew(found: StoredModel) -> Compiled:
     try:
-        anew = certified(found.network, found.target, found.construction, found.dtype)
+        anew = certified(found.network, found.target, found.construction, found.dtype, reason=found.reason)
     except AttnforgeError as error:
         wanted = f"A file of format {found.format} is certified anew when it is loaded"
         raise FileFormatError(wanted, str(error)[:500], "Build it anew") from error
-    return Compiled(found.network, found.target, anew.certificate, found.construction, found.dtype, found.reason)
+    return anew

@@ -6,13 +6,12 @@ cells, with more nodes than the averages were computed with, so that neither err
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification.certificate import Certificate, Estimate, target_digest
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.runnable import Runnable, Uncertified
 from attnforge.network import Network, digest
 from attnforge.targets import Target
 from attnforge.targets.quadrature import quadrature
@@ -32,25 +31,24 @@ def certified_in_mean(
 ) -> Compiled:
     """The network with a certificate of status ``sampled`` whose estimate is the L_p error."""
     box = target.domain
+    error, doubt = mean_error(Uncertified(network, target, dtype), counts, exponent)
+    said = f"the error is an integral by quadrature, good to about {doubt:.1g} of itself: an estimate, not a bound"
     certificate = Certificate(
         status="sampled",
         bound=None,
         norm=f"L{exponent:g}",
         parts={},
-        assumptions=(),
+        assumptions=(said,),
+        estimate=Estimate(error, ()),
         dtype=dtype,
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
         digest=digest(network),
         target=target_digest(target),
     )
-    compiled = Compiled(network, target, certificate, construction, dtype)
-    error, doubt = mean_error(compiled, counts, exponent)
-    said = f"the error is an integral by quadrature, good to about {doubt:.1g} of itself: an estimate, not a bound"
-    compiled.certificate = replace(certificate, assumptions=(said,), estimate=Estimate(error, ()))
-    return compiled
+    return Compiled(network, target, certificate, construction, dtype)
 
 
-def mean_error(compiled: Compiled, counts: tuple[int, ...], exponent: float) -> tuple[float, float]:
+def mean_error(compiled: Runnable, counts: tuple[int, ...], exponent: float) -> tuple[float, float]:
     """The L_p norm of net - f, by quadrature on halves of the cells, and its relative doubt."""
     values = unchecked_values(compiled.target)
     step = max(1, CHUNK // compiled.anchors)

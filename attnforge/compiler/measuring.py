@@ -10,6 +10,7 @@ import numpy as np
 
 from attnforge.certification.enclosure.boxes import bounds_on_boxes
 from attnforge.compiler.budget import budget
+from attnforge.compiler.runnable import Runnable
 from attnforge.compiler.targets import compared_with
 from attnforge.effort import Effort
 from attnforge.errors import DomainError, TargetError
@@ -75,7 +76,7 @@ def _points_of(target: Target) -> Target:
 
 
 def largest_error(
-    compiled: Compiled,
+    compiled: Runnable,
     against: Target,
     effort: Effort,
     points: int | None = None,
@@ -147,7 +148,7 @@ def attack(
         )
 
 
-def _at_listed_points(compiled: Compiled, table: Table, progress: Callable[[float], None] | None) -> Measurement:
+def _at_listed_points(compiled: Runnable, table: Table, progress: Callable[[float], None] | None) -> Measurement:
     """The error at every listed point: the largest over the outputs, where it is, and the root mean square."""
     if table.domain.shape != compiled.domain.shape:
         got = f"points of shape {table.domain.shape}"

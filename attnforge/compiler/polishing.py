@@ -221,9 +221,7 @@ def _certified(compiled: Compiled, network: Network, given: Budget) -> Compiled:
 
 
 def _because(compiled: Compiled, reason: str) -> Compiled:
-    return Compiled(
-        compiled.network, compiled.target, compiled.certificate, compiled.construction, compiled.dtype, reason
-    )
+    return replace(compiled, reason=reason)
 
 
 @dataclass(frozen=True, eq=False)

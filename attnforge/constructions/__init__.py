@@ -1,8 +1,8 @@
 """The theorems by name: each function builds one construction with the numbers given and returns it certified."""
 
-from attnforge.compiler.fitted import additive, polynomial, ridge, sparse_grid, tensor_grid
 from attnforge.constructions.bumps import softmax_tail, two_layer
 from attnforge.constructions.cells import cross_attention, max_affine
+from attnforge.constructions.fitted import additive, polynomial, ridge, sparse_grid, tensor_grid
 from attnforge.constructions.rectified import relu_network
 from attnforge.constructions.truncated import gate, multihead_truncated_linear, truncated_linear
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -11,8 +10,7 @@ from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
-from attnforge.constructions.finishing import as_layout, count_of, finish, named_function
-from attnforge.targets import Box
+from attnforge.constructions.finishing import as_layout, count_of, finish, target_of
 from attnforge.theorems.bumps import BumpPlan, Collapse, Placement, check_grid, grid_sharpness
 from attnforge.theorems.softmax_tail import SoftmaxTail
 from attnforge.theorems.truncated_linear import Layout
@@ -20,8 +18,8 @@ from attnforge.theorems.two_layer import TwoLayer
 
 
 def two_layer(
-    f: Callable[[Any], Any],
-    domain: Box,
+    f: Any,
+    domain: Any,
     *,
     grid: int,
     sharpness: Sharpness = "tuned",
@@ -39,11 +37,12 @@ def two_layer(
     $L(\max_r h_r/2 + \sum_r h_r A(\beta, G))$, A = 0 in the hard limit. Proof: :mod:`attnforge.theorems.two_layer`.
 
     Args:
-        f: takes (..., d) arrays and returns (...) or (..., k); on a box of n tokens, (..., n, d) to (..., n, k).
-        domain: a box of shape (d,) or (n, d).
+        f: takes (..., d) arrays and returns (...) or (..., k); on a box of n tokens, (..., n, d) to (..., n, k). Or a
+            formula as text, whose Lipschitz constant is then proved.
+        domain: a box of shape (d,) or (n, d), or named intervals.
         grid: G, grid points an input; the centres are G to the power of all inputs.
         sharpness: ``"hard"``, ``"tuned"`` (smallest sup error) or the number beta that multiplies the bumps.
-        lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
+        lipschitz: of a callable, a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         collapse: how the first layer comes to see all tokens: by an ``"affine"`` map, or by a ``"uniform"`` head.
         placement: grid points at ``"midpoints"`` of equal cells, or ``"closed"``: the outermost on the ends of the box.
         layout: ``"memory"`` (centres in the head's memory) or ``"literal"`` (a token a centre).
@@ -51,12 +50,13 @@ def two_layer(
         asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
+    >>> from attnforge import Box
     >>> net = two_layer(lambda x: np.sort(x, axis=-2), Box(0, 1, shape=(2, 1)), grid=4, lipschitz=1)
     >>> round(net.certificate.bound, 2), net([[0.9], [0.1]]).round(3).tolist()
     (0.13, [[0.125], [0.875]])
     """
     dtype = dtype_name(dtype)
-    target = named_function(f, domain, lipschitz)
+    target = target_of(f, domain, lipschitz)
     count = count_of("grid", grid)
     check_grid(count, placement, collapse)
     plan = BumpPlan(count, 1.0, collapse, placement, as_layout(layout), dtype)
@@ -66,8 +66,8 @@ def two_layer(
 
 
 def softmax_tail(
-    f: Callable[[Any], Any],
-    domain: Box,
+    f: Any,
+    domain: Any,
     *,
     grid: int,
     sharpness: Sharpness = "tuned",
@@ -84,22 +84,24 @@ def softmax_tail(
     :mod:`attnforge.theorems.softmax_tail`.
 
     Args:
-        f: takes (..., d) arrays and returns (...) or (..., k); on a box of n tokens, (..., n, d) to (..., n, k).
-        domain: a box of shape (d,) or (n, d).
+        f: takes (..., d) arrays and returns (...) or (..., k); on a box of n tokens, (..., n, d) to (..., n, k). Or a
+            formula as text, whose Lipschitz constant is then proved.
+        domain: a box of shape (d,) or (n, d), or named intervals.
         grid: G, grid points an input.
         sharpness: ``"hard"``, ``"tuned"`` (smallest sup error) or the number beta that multiplies the bumps.
-        lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
+        lipschitz: of a callable, a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         placement: grid points at ``"midpoints"`` of equal cells, or ``"closed"``: the outermost on the ends of the box.
         dtype: what it runs in: a name, or a torch dtype.
         asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
 
     >>> import numpy as np
+    >>> from attnforge import Box
     >>> net = softmax_tail(lambda x: np.abs(x[..., 0]), Box(-1, 1, shape=(1,)), grid=8, lipschitz=1)
     >>> round(net.certificate.bound, 2), float(net(0.6).round(3))
     (0.13, 0.625)
     """
     dtype = dtype_name(dtype)
-    target = named_function(f, domain, lipschitz)
+    target = target_of(f, domain, lipschitz)
     count = count_of("grid", grid)
     check_grid(count, placement)
     plan = BumpPlan(count, 1.0, placement=placement, dtype=dtype)

@@ -15,10 +15,9 @@ from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.compiler.mean_error import certified_in_mean
-from attnforge.compiler.targets import as_target
-from attnforge.constructions.finishing import as_layout, count_of, finish, named_function
+from attnforge.constructions.finishing import as_layout, count_of, finish, target_of
 from attnforge.errors import RefusalError
-from attnforge.targets import Box, JointFunction, Target, as_box, as_lipschitz
+from attnforge.targets import Box, JointFunction, as_box, as_lipschitz
 from attnforge.targets.joint import takes_one_input
 from attnforge.theorems.cell_averages import AveragesPlan, CellAverages, cell_averages
 from attnforge.theorems.cross_attention import CrossAttention
@@ -71,7 +70,7 @@ def max_affine(
     dtype = dtype_name(dtype)
     if norm != "sup":
         return _in_mean(f, domain, cells, norm, sharpness, dtype, asked)
-    target = _target(f, domain, lipschitz)
+    target = target_of(f, domain, lipschitz)
     if _are_free(cells):
         _only_hard(sharpness, "free cells")
         places = cells if isinstance(cells, Adaptive) else check_centres(cells, target.domain)
@@ -183,7 +182,7 @@ def _in_mean(
     _only_hard(sharpness, "cell averages")
     if _are_free(cells):
         raise RefusalError("L_p needs a grid of cells", type(cells).__name__, "Give a number of cells an axis")
-    target = _target(f, domain, None)
+    target = target_of(f, domain)
     counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
     plan, construction = AveragesPlan(counts, exponent, dtype), CellAverages()
     afford(construction.cost(target, plan), construction.name)
@@ -192,13 +191,6 @@ def _in_mean(
         compiled = certified_in_mean(network, target, construction.name, counts, exponent, dtype)
     given.accepted(compiled.certificate, construction.name)
     return compiled
-
-
-def _target(f: Any, domain: Any, lipschitz: Any) -> Target:
-    """A callable, which takes (..., d) whatever d is; or a formula, or a target."""
-    if callable(f) and not isinstance(f, Target):
-        return named_function(f, domain, lipschitz)
-    return as_target(f, domain, lipschitz)
 
 
 def _exponent(norm: Any) -> float:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford, announce
+from attnforge.compiler.targets import as_target
 from attnforge.errors import RefusalError
 from attnforge.targets import Function, Target, as_box, as_lipschitz
 from attnforge.theorems.construction import Construction
@@ -30,8 +30,10 @@ def finish(construction: Construction[P], target: Target, plan: P, dtype: str, a
     return compiled
 
 
-def named_function(f: Callable[[Any], Any], domain: Any, lipschitz: Any) -> Function:
-    """The callable, of (..., d), on a box or on named intervals."""
+def target_of(f: Any, domain: Any, lipschitz: Any = None) -> Target:
+    """A callable, which takes (..., d) whatever d is, on a box or on named intervals; or a formula, or a target."""
+    if not callable(f) or isinstance(f, Target):
+        return as_target(f, domain, lipschitz)
     box, names = as_box(domain)
     return Function(f, box, lipschitz=as_lipschitz(lipschitz), names=names)
 

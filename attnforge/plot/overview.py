@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification import Certificate
-from attnforge.network import Network
 from attnforge.plot.attention import draw_attention, shown_attention
 from attnforge.plot.given import check_compiled
 from attnforge.plot.paths import form_line, form_of
@@ -21,25 +19,7 @@ Array = npt.NDArray[np.float64]
 SAMPLES = 1501
 
 
-class Plottable(Protocol):
-    """What the figure needs of a compiled target."""
-
-    network: Network
-    target: Target
-    certificate: Certificate
-    construction: str
-
-    def __call__(self, x: Array) -> Any:
-        """Values."""
-
-    def attention(self, *inputs: Any) -> list[list[Any]]:
-        """Attention weights."""
-
-    def at_points(self, points: Array) -> Array:
-        """Values at points of the domain."""
-
-
-def overview(compiled: Plottable) -> Any:
+def overview(compiled: Any) -> Any:
     """A figure of three panels along the line on which the linear form runs through its whole range.
 
     Above, the target, the network's output and the anchors it chooses among; in the middle, the error against the
@@ -73,7 +53,7 @@ def _first_token(target: Target, values: Any) -> Array:
     return array[:, 0] if outputs is None else array[:, 0, getattr(target, "output", 0)]
 
 
-def _values(axes: Any, compiled: Plottable, y: Array, points: Array) -> None:
+def _values(axes: Any, compiled: Any, y: Array, points: Array) -> None:
     wanted = _first_token(compiled.target, compiled.target.values(points))
     found = _first_token(compiled.target, compiled(points))
     axes.plot(y, wanted, color=GREY, lw=3.5, alpha=0.5, label="target")
@@ -95,7 +75,7 @@ def _values(axes: Any, compiled: Plottable, y: Array, points: Array) -> None:
     title(axes, compiled.construction, compiled.target.describe())
 
 
-def _keys(compiled: Plottable, role: str) -> tuple[Array, Array]:
+def _keys(compiled: Any, role: str) -> tuple[Array, Array]:
     """Positions and values of the keys that play a role."""
     claims = [head.claims for head in compiled.network.heads if head.claims is not None]
     found = [float(p) for c in claims for p, r in zip(c.positions, c.roles, strict=True) if r == role]
@@ -104,13 +84,13 @@ def _keys(compiled: Plottable, role: str) -> tuple[Array, Array]:
     return at, np.clip(at, float(form.lower.mid), float(form.upper.mid))
 
 
-def _errors(axes: Any, compiled: Plottable, y: Array, points: Array) -> None:
+def _errors(axes: Any, compiled: Any, y: Array, points: Array) -> None:
     exact = compiled.target.values(points.astype(np.longdouble))
     error = np.abs(_first_token(compiled.target, compiled(points)) - _first_token(compiled.target, exact))
     draw_error(axes, y, error, compiled.certificate)
 
 
-def _attention(figure: Any, axes: Any, compiled: Plottable) -> None:
+def _attention(figure: Any, axes: Any, compiled: Any) -> None:
     shown = shown_attention(compiled)
     image = draw_attention(axes, shown.weights, starts=shown.starts, labels=shown.labels, ends=shown.ends)
     axes.set_ylabel(shown.vertical)

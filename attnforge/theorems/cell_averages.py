@@ -26,7 +26,7 @@ from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Network
 from attnforge.targets import Function, JointFunction, Target
 from attnforge.targets.quadrature import Quadrature, Values, quadrature
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.construction import Construction, Cost, Documentation
 from attnforge.theorems.max_affine import CellsPlan, MaxAffine, grid_network, selection_cost
 
 Array = npt.NDArray[np.float64]
@@ -50,9 +50,19 @@ class CellAverages(Construction[AveragesPlan]):
     """One head over the cells of a product grid, whose values are averages."""
 
     name = MaxAffine.name
+    variant = "with `norm=p`"
     function_class = "Lebesgue-integrable functions and sequence maps"
-    rate = "to zero in L_p; O(1/G) for functions of bounded variation, p = 1"
+    rate = "to zero in L_p"
+    conditions = "O(1/G) for functions of bounded variation and p = 1"
     reference = "Liu et al. 2025, L_p"
+    documentation = Documentation(
+        theorem="paper B, self-attention, L_p",
+        hypotheses="f in L_p of the box, 1 <= p < infinity",
+        bound="none: the L_p norm of the error is estimated by quadrature",
+        heads="1",
+        keys="n G^(nd)",
+        width="nd + 1, and n if n > 1",
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Callables and formulas."""

@@ -1,8 +1,13 @@
-"""The questionnaire every construction answers: accepts, size, build, bound."""
+"""One record a construction: what it accepts, its size, weights and bound, and what is to be said and tested of it.
+
+Tables in README and ``docs/theorems.md`` are made from these records, and ``tests/laws/test_registry.py`` tries each on
+its own case.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -33,24 +38,62 @@ class Cost:
         return 2 * (self.parameters + self.pairs)
 
 
+@dataclass(frozen=True)
+class Documentation:
+    """What a referee asks: the theorem, its hypotheses, the bound with its norms, and the size of the network.
+
+    ``width`` counts the features of a token that the heads read.
+    """
+
+    theorem: str
+    hypotheses: str
+    bound: str
+    heads: str
+    keys: str
+    width: str
+
+
+@dataclass(frozen=True)
+class Law:
+    """A case on which the laws are tried: a target, two tolerances, and how fast the error falls between them.
+
+    Between plans for the two the measured error falls like keys^-order; infinity stands for faster than any power.
+    ``refused`` is a target that must not be accepted.
+    """
+
+    target: Callable[[], Target]
+    refused: Callable[[], Target]
+    tols: tuple[float, float]
+    order: float
+
+
 P = TypeVar("P")
 
 
 class Construction(ABC, Generic[P]):
-    """A theorem as four pure functions of a target and a plan (anchors, heads, sharpness, layout).
+    """A theorem as pure functions of a target and a plan (anchors, heads, sharpness, layout), and what is said of it.
 
-    ``fitted`` marks constructions whose values come from a fit rather than from a closed form.
+    ``rate`` is the error against the size, under ``conditions``. ``fitted`` marks constructions whose values come from
+    a fit rather than from a closed form.
     """
 
     name: str
+    variant: str = ""  # what tells it from another one of the same name
     function_class: str
     rate: str
+    conditions: str
     reference: str
+    documentation: Documentation
+    law: Law
     fitted: bool = False
 
     @abstractmethod
     def accepts(self, target: Target) -> str | None:
         """None where the construction applies, else the reason why not."""
+
+    def offers(self, target: Target) -> str | None:
+        """As :meth:`accepts`, where nobody asked for this construction by name."""
+        return self.accepts(target)
 
     @abstractmethod
     def size(self, target: Target, tol: float, dtype: str) -> P:

@@ -27,12 +27,18 @@ from attnforge.anchors.cells import reflected_values
 from attnforge.anchors.product_grid import ProductGrid
 from attnforge.errors import RefusalError
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
-from attnforge.targets import Function, JointFunction, Target
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.targets import Box, Formula, Function, JointFunction, Lipschitz, Target
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.gate import position_bonus
 from attnforge.theorems.max_affine import CellsPlan, MaxAffine, encode_inputs, flat_values
 
 Array = npt.NDArray[np.float64]
+
+
+def _product() -> JointFunction:
+    """X y on the square."""
+    box = Box(0, 1, shape=(1,))
+    return JointFunction(lambda x, y: x[..., 0] * y[..., 0], box, box, lipschitz=Lipschitz(2.0))
 
 
 class CrossAttention(Construction[CellsPlan]):
@@ -41,7 +47,22 @@ class CrossAttention(Construction[CellsPlan]):
     name = "cross_attention"
     function_class = "continuous functions f(X, Y) of two inputs"
     rate = "O(1/G) hard, O(1/G^2) tuned for smooth targets"
+    conditions = "G cells along each axis of the joint box, so G^(dim X + dim Y) keys; order 2 as measured"
     reference = "Liu et al. 2025, cross-attention"
+    documentation = Documentation(
+        theorem="paper B, cross-attention",
+        hypotheses="f Lipschitz with constant L in the sup norm of (X, Y), as given",
+        bound="sup norm in and out: L (max h_j/2 + sum_j h_j X(c))",
+        heads="1",
+        keys="n G^(dim X + dim Y)",
+        width="1 + n d_y, and n if n > 1",
+    )
+    law = Law(
+        target=_product,
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(0.4, 0.1),
+        order=0.5,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Functions of two inputs."""

@@ -35,7 +35,7 @@ from attnforge.balls import product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.network import Attention, Claims, Network
 from attnforge.targets import Box, Target
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.construction import Construction, Cost, Documentation
 from attnforge.theorems.max_affine import (
     MaxAffine,
     encode_inputs,
@@ -78,9 +78,19 @@ class FreeCells(Construction[FreeCellsPlan]):
     """One head over the cells of a power diagram."""
 
     name = MaxAffine.name
+    variant = "with centres or adaptive cells"
     function_class = MaxAffine.function_class
     rate = "hard cells, as many as the target's variation asks for"
+    conditions = "as many cells as are given"
     reference = MaxAffine.reference
+    documentation = Documentation(
+        theorem="paper B, self-attention, sup norm; cells ours",
+        hypotheses="f a formula, or Lipschitz with constant L in the sup norm",
+        bound="sup norm in and out: by branch and bound on the cells",
+        heads="1",
+        keys="n N",
+        width="nd + 1, and n if n > 1",
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Callables and formulas."""

@@ -26,8 +26,8 @@ from attnforge.balls import add_up, machine, product_up, up
 from attnforge.errors import RefusalError
 from attnforge.lemmas.kink import far_key, kink
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
-from attnforge.targets import Target
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.targets import Box, Formula, Target, TruncatedLinear
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, tokens_of
 from attnforge.theorems.truncated_linear import Layout, output_map, reason_not_truncated
 
@@ -49,7 +49,24 @@ class Gate(Construction[GatePlan]):
     name = "gate"
     function_class = "truncated linear Range_[a,b](w.x + t)"
     rate = "O(1/sharpness), 3 keys"
+    conditions = (
+        "0.2785/beta where (b-a) exp(-beta (b-a)) is no larger; at the finest beta of a dtype exact to rounding"
+    )
     reference = "ours; SiLU head after Huben and Morris 2023"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="a < b, beta > 0; literal: other tokens keep (n-1) exp(-M) of the weight, M the bonus",
+        bound="sup over all real y: max(0.2785/beta, (b-a) exp(-beta (b-a)))",
+        heads="1",
+        keys="3; literal n + 2",
+        width="2; literal n + 4",
+    )
+    law = Law(
+        target=lambda: TruncatedLinear([1.0, -0.5], 0.25, -1, 2, Box(-3, 3)),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(0.1, 1e-9),
+        order=math.inf,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Truncated linear targets."""

@@ -36,9 +36,8 @@ from attnforge.balls import machine, product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
-from attnforge.targets import Box, Function, Target
-from attnforge.targets.formula import Formula
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.targets import Box, Formula, Function, Table, Target
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.gate import position_bonus
 from attnforge.theorems.padding import padded
 from attnforge.theorems.truncated_linear import Layout
@@ -72,7 +71,22 @@ class MaxAffine(Construction[CellsPlan]):
     name = "max_affine"
     function_class = "continuous functions and sequence maps"
     rate = "O(1/G) hard, O(1/G^2) tuned for smooth targets"
+    conditions = "G cells an input, G^(nd) keys a token; order 2 where second derivatives are bounded, as measured"
     reference = "Liu et al. 2025, single head"
+    documentation = Documentation(
+        theorem="paper B, self-attention, sup norm",
+        hypotheses="f Lipschitz with constant L in the sup norm of x, given or, of a formula, proved",
+        bound="sup norm in and out: L (max h_j/2 + sum_j h_j X(c)); with ghosts more, see the lemma",
+        heads="1",
+        keys="n G^(nd)",
+        width="nd + 1, and n if n > 1; literal 2(nd + 2 + n) + k",
+    )
+    law = Law(
+        target=lambda: Formula("sin(3*x)", Box([0], [1])),
+        refused=lambda: Table([0.0, 1.0], [0.0, 1.0]),
+        tols=(0.1, 0.01),
+        order=1.0,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Callables and formulas."""

@@ -30,8 +30,8 @@ from attnforge.errors import RefusalError
 from attnforge.lemmas.border import border
 from attnforge.lemmas.leakage import interpolation, row_error
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
-from attnforge.targets import Target
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.targets import Box, Formula, Target, TruncatedLinear
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, products_per_token, tokens_of
 from attnforge.theorems.truncated_linear import (
     Layout,
@@ -73,7 +73,22 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
     name = "multihead_truncated_linear"
     function_class = "truncated linear Range_[a,b](w.x + t)"
     rate = "O(1/(nH))"
+    conditions = "with H(n - 2r) anchors in all, r sentinels a side exactly on the neighbours' anchors"
     reference = "Hu et al. 2025, H heads"
+    documentation = Documentation(
+        theorem="paper A, Theorem 3.2",
+        hypotheses="a < b, n > 2r, H(n-2r) >= 2, beta > 0; literal: one w for all tokens, or w * x fed in",
+        bound=r"sup over all real y: h E(c) + max(\|a\|, \|b\|) B(c, r, m), h = (b-a)/(Hm-1), m = n-2r",
+        heads="H",
+        keys="nH",
+        width="2; literal d + n",
+    )
+    law = Law(
+        target=lambda: TruncatedLinear([1.0, -0.5], 0.25, -1, 2, Box(-3, 3)),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(2e-3, 2e-4),
+        order=1.0,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Truncated linear targets."""

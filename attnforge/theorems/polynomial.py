@@ -10,14 +10,16 @@ sharpness and more ghosts, not a finer grid. In several inputs the heat flow fac
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.hermite import centred, coefficient_size, hermite_plan, hermite_values
 from attnforge.errors import RefusalError
-from attnforge.targets import Target
+from attnforge.targets import Box, Formula, Target
 from attnforge.targets.expression.polynomial import polynomial
-from attnforge.targets.formula import Formula
+from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
 MOST_INPUTS = 4
@@ -29,7 +31,22 @@ class PolynomialHead(HeadsConstruction):
     name = "polynomial"
     function_class = "polynomials of up to four inputs and degree 12 in each"
     rate = "exact up to saturation, about 2 exp(-pi^2/c) |1 + i pi h/c|^n at degree n"
+    conditions = "on [-1, 1], c = beta h^2: precision takes a smaller c and more ghosts, not a finer grid"
     reference = "approximate approximations, after Maz'ya and Schmidt"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="a polynomial of degree at most 12 in each of at most four inputs",
+        bound="none of a theorem: an enclosure of the built network, sup norm in and out",
+        heads="1",
+        keys="product of p_a, ghosts counted",
+        width="d + 1",
+    )
+    law = Law(
+        target=lambda: Formula("x^3 - x", Box([-2], [2])),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(1e-2, 1e-8),
+        order=math.inf,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Formulas that are polynomials."""

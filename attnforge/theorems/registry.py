@@ -1,12 +1,14 @@
-"""The list of constructions. A new theorem is a new file and a line here."""
+"""The list of constructions. A new one is a new file and an entry here; tables, laws and doors follow."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from attnforge.errors import RefusalError
+from attnforge.theorems.cell_averages import CellAverages
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.cross_attention import CrossAttention
+from attnforge.theorems.free_cells import FreeCells
 from attnforge.theorems.gate import Gate
 from attnforge.theorems.max_affine import MaxAffine
 from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
@@ -30,6 +32,9 @@ STAGES: tuple[tuple[Construction[Any], ...], ...] = (
 
 CONSTRUCTIONS: tuple[Construction[Any], ...] = tuple(entry for stage in STAGES for entry in stage)
 
+VARIANTS: tuple[Construction[Any], ...] = (FreeCells(), CellAverages())
+"""Constructions under the name of another, which nothing chooses: their public function is asked for them."""
+
 
 def construction(name: str) -> Construction[Any]:
     """The construction of that name.
@@ -37,8 +42,8 @@ def construction(name: str) -> Construction[Any]:
     >>> construction("gate").rate
     'O(1/sharpness), 3 keys'
     """
-    found = [entry for entry in CONSTRUCTIONS if entry.name == name]
-    if not found:
-        names = ", ".join(entry.name for entry in CONSTRUCTIONS)
-        raise RefusalError(f"`construction` must be 'auto' or one of {names}", repr(name), "Choose one of these")
-    return found[0]
+    by_name = {entry.name: entry for stage in STAGES for entry in stage}
+    if name not in by_name:
+        requirement = f"`construction` must be 'auto' or one of {', '.join(by_name)}"
+        raise RefusalError(requirement, repr(name), "Choose one of these")
+    return by_name[name]

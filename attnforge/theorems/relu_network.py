@@ -27,8 +27,8 @@ from attnforge.errors import RefusalError
 from attnforge.lemmas.kink import kink
 from attnforge.lemmas.leakage import interpolation
 from attnforge.network import Attention, Claims, Head, Layer, Linear, Network, Rows, Term
-from attnforge.targets import Activation, Affine, ReluNetwork, Target
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.targets import Activation, Affine, Box, Formula, ReluNetwork, Target
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.gate import gate_head
 from attnforge.theorems.truncated_linear import TruncatedLinearHead, index_keys, score_disturbance
 
@@ -46,13 +46,35 @@ class ReluPlan:
     dtype: str = "float64"
 
 
+def _two_neurons() -> ReluNetwork:
+    """relu(x - y) + relu(y) / 2 on the square."""
+    first = Affine(np.array([[1.0, 0.0], [-1.0, 1.0]]), np.zeros(2))
+    last = Affine(np.array([[1.0], [0.5]]), np.zeros(1))
+    return ReluNetwork((first, Activation(0.0, None), last), Box(-1, 1, shape=(2,)))
+
+
 class ReluNetworkConstruction(Construction[ReluPlan]):
     """One head a neuron."""
 
     name = "relu_network"
     function_class = "ReLU, LeakyReLU, Hardtanh, ReLU6 networks"
     rate = "exact to rounding by gates; O(1/p) by anchors"
+    conditions = "p anchors a neuron; errors are carried through the absolute weights, layer by layer"
     reference = "Hu et al. 2025, subsumption; gate ours"
+    documentation = Documentation(
+        theorem="paper A, subsumption of ReLU networks; gates ours",
+        hypotheses="a bounded box; anchored heads cover the range that interval arithmetic gives",
+        bound=r"sup norm in and out: e_(l+1) <= \|W\|^T (e_l + delta_l), delta_l the gate's or the anchored head's",
+        heads="1 a neuron, and 1 a layer of leaky slope",
+        keys="2 or 3 a neuron; by anchors p",
+        width="that of the layer, and 1",
+    )
+    law = Law(
+        target=_two_neurons,
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(0.1, 1e-9),
+        order=math.inf,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Networks read from torch."""
@@ -65,10 +87,10 @@ class ReluNetworkConstruction(Construction[ReluPlan]):
     def cost(self, target: Target, plan: ReluPlan) -> Cost:
         """For each neuron two maps from the layer's width, one back, and its keys."""
         keys = parameters = 0
-        widths = _activation_widths(_network(target))
-        for i, width in enumerate(widths):
-            each = 3 if plan.by == "gate" else plan.anchors[i]
-            keys += width * each
+        for i, (stage, width) in enumerate(_activations(_network(target))):
+            ends = (stage.lower is not None) + (stage.upper is not None)
+            each = 1 + ends if plan.by == "gate" else plan.anchors[i]
+            keys += width * each + (stage.slope != 0)
             parameters += width * (5 * (width + 1) + width + 4 * each)
         affine = sum(s.weight.size + 2 * s.bias.size for s in _network(target).stages if isinstance(s, Affine))
         return Cost.of(keys, parameters + affine)
@@ -142,8 +164,10 @@ def _is_activation(network: ReluNetwork, at: int) -> bool:
     return at < len(network.stages) and isinstance(network.stages[at], Activation)
 
 
-def _activation_widths(network: ReluNetwork) -> list[int]:
-    return [len(network.ranges()[i][0]) for i, s in enumerate(network.stages) if isinstance(s, Activation)]
+def _activations(network: ReluNetwork) -> list[tuple[Activation, int]]:
+    """The activations, with their widths."""
+    ranges = network.ranges()
+    return [(s, len(ranges[i][0])) for i, s in enumerate(network.stages) if isinstance(s, Activation)]
 
 
 def _reach(network: ReluNetwork) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnforge.network import Layer, Linear, Network, Softmax, Term
-from attnforge.targets import Target
+from attnforge.targets import Box, Formula, Table, Target
 from attnforge.theorems.bumps import (
     BATCH,
     BumpPlan,
@@ -29,7 +29,7 @@ from attnforge.theorems.bumps import (
     reason_not_continuous,
     size_grid,
 )
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.max_affine import shape_of
 
 
@@ -39,7 +39,22 @@ class SoftmaxTail(Construction[BumpPlan]):
     name = "softmax_tail"
     function_class = "continuous functions and sequence maps"
     rate = "O(1/G)"
+    conditions = "for Lipschitz maps of n tokens of d features, with G^(nd) features under the softmax"
     reference = "Hu et al. 2025, attention and softmax"
+    documentation = Documentation(
+        theorem="paper A, one layer of attention and a softmax",
+        hypotheses="f Lipschitz with constant L in the sup norm of x, given or, of a formula, proved",
+        bound="sup norm in and out: L (max h_r/2 + sum_r h_r A(beta, G))",
+        heads="2ndG",
+        keys="6ndG, and G^(nd) features of a softmax",
+        width="nd + 1, then ndG, then G^(nd)",
+    )
+    law = Law(
+        target=lambda: Formula("sin(3*x)", Box([0], [1])),
+        refused=lambda: Table([0.0, 1.0], [0.0, 1.0]),
+        tols=(0.4, 0.1),
+        order=1.0,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Callables and formulas."""

@@ -13,11 +13,14 @@ constants are unknown, so what is stated is the largest error seen.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from attnforge.anchors.combination import Combination, combine
 from attnforge.balls import machine
-from attnforge.targets import Target
+from attnforge.targets import Box, Formula, Target
+from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.max_affine import flat_values
 from attnforge.theorems.tensor_grid import refuse_unless_function
 from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
@@ -38,7 +41,22 @@ class SparseGrid(HeadsConstruction):
     name = "sparse_grid"
     function_class = "smooth functions of many inputs"
     rate = "any power, up to logarithms, for functions with bounded mixed derivatives"
+    conditions = "mixed derivatives bounded; the constants grow with the number of inputs"
     reference = "Smolyak 1963; Gerstner and Griebel 2003"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="5 to 12 inputs; values are fitted to samples of f",
+        bound="none: the largest error seen",
+        heads="1 a grid of the sparse set",
+        keys="sum over grids of products of their p_a",
+        width="d + 1",
+    )
+    law = Law(
+        target=lambda: Formula("exp(-(a + b + c + d + g)/3)", Box(0, 1, shape=(5,)), tuple("abcdg")),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(1e-1, 1e-3),
+        order=math.inf,
+    )
     fitted = True
 
     def accepts(self, target: Target) -> str | None:

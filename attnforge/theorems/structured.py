@@ -8,6 +8,7 @@ anchors along the form. A **sum** of terms of few inputs is a layer of as many h
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
@@ -18,8 +19,9 @@ import numpy.typing as npt
 from attnforge.anchors.grid_fit import fit_grid
 from attnforge.balls import machine
 from attnforge.errors import RefusalError
-from attnforge.targets import Target
+from attnforge.targets import Box, Formula, Target
 from attnforge.targets.structure import Structure, Term, find_structure
+from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.tensor_grid import explain, refuse_unless_function
 from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
@@ -58,7 +60,22 @@ class Ridge(_Structured):
     kind = "ridge"
     function_class = "a function of one linear form, of any number of inputs"
     rate = "geometric for analytic targets and at kinks, on the range of the form"
+    conditions = "keys grow with the range of the form: no curse of dimension, but not independent of it"
     reference = "ours"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="f = g(w . x + t), read from a formula or found by probing and checked at fresh points",
+        bound="none of a theorem: an enclosure of the built network, sup norm in and out",
+        heads="1",
+        keys="those of g on the range of w . x + t",
+        width="d + 1",
+    )
+    law = Law(
+        target=lambda: Formula("cos(x + 2*y)", Box([0, 0], [1, 1]), ("x", "y")),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(1e-2, 1e-6),
+        order=math.inf,
+    )
 
 
 class Additive(_Structured):
@@ -68,7 +85,22 @@ class Additive(_Structured):
     kind = "additive"
     function_class = "a sum of terms of few inputs"
     rate = "that of its terms; anchors add instead of multiplying"
+    conditions = "terms of few inputs each, read or found; they share the tolerance"
     reference = "ours, after the anchored ANOVA decomposition"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="f a sum of terms of few inputs or of one linear form each",
+        bound="none of a theorem: an enclosure of the built network, sup norm in and out",
+        heads="1 a term",
+        keys="sum of those of the terms",
+        width="d + 1",
+    )
+    law = Law(
+        target=lambda: Formula("sin(3*x) + exp(y)", Box([0, 0], [1, 1]), ("x", "y")),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(1e-2, 1e-6),
+        order=math.inf,
+    )
 
 
 def fitted_terms(structure: Structure, tol: float, dtype: str) -> FittedPlan:

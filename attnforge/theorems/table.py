@@ -7,7 +7,9 @@ $$ 2\beta\,u \cdot c_k - \beta|c_k|^2, \qquad u = (x - \mathrm{middle})/\mathrm{
 which differ from $-\beta|u - c_k|^2$ by a constant in k, and softmax does not see constants. Keys are $(c_k ; |c_k|^2)$
 and queries $(2\beta u ; -\beta)$.
 
-A table says nothing between its points, so nothing is stated there: the error at the listed points is all.
+A table says nothing between its points, so nothing is stated there: the error at the listed points is all. Functions
+and formulas, where this construction is asked for by name, are listed on a grid, which is made finer until the head is
+within the tolerance at fresh points too; the certificate is then about the function.
 """
 
 from __future__ import annotations
@@ -18,20 +20,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.anchors.cells import product
+from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.scattered import ScatteredFit, fit_scattered
 from attnforge.anchors.table_fit import TableFit, fit_table
 from attnforge.balls import machine, round_to
-from attnforge.errors import RefusalError, TargetError, ToleranceError
+from attnforge.errors import RefusalError, ToleranceError
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
-from attnforge.targets import Target
+from attnforge.targets import Box, Target, TruncatedLinear
 from attnforge.targets.table import Grid, Table
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
+from attnforge.theorems.max_affine import flat_values
+from attnforge.theorems.tensor_grid import refuse_unless_function
 from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, heads_network
 
 Array = npt.NDArray[np.float64]
 
 MOST_INPUTS = 8
 LAVISH, MANY = 20, 100_000  # anchors a point, and in all, beyond which a grid is no good idea: many short axes
+COARSEST, FINEST, SAMPLES = 9, 1025, 2**18  # samples an axis, doubled from the first to the second, and in all
+FRESH = 4000  # points at which a head through samples is judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,27 +49,53 @@ class TablePlan(FittedPlan):
     scattered: ScatteredFit | None = None
 
 
+def _sampled_sine() -> Table:
+    """sin(3x) at 33 points."""
+    x = np.linspace(0.0, 1.0, 33)
+    return Table(x, np.sin(3 * x))
+
+
 class TableHead(Construction[TablePlan]):
     """One head over anchors on the grid of the data, or among scattered points."""
 
     name = "table"
-    function_class = "tables of points and values, of up to eight inputs"
+    function_class = "tables of points and values, or by name of a function's samples, of up to eight inputs"
     rate = "geometric for smooth data; as many anchors as data for rough ones"
+    conditions = "at the listed points, of which nothing is stated in between"
     reference = "approximate approximations, after Maz'ya and Schmidt"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="listed points and values; by name, a function, listed on a grid",
+        bound="none: the largest error at the listed points; of a function, an enclosure",
+        heads="1",
+        keys="product of p_a, or the chosen points",
+        width="d + 1",
+    )
+    law = Law(
+        target=_sampled_sine,
+        refused=lambda: TruncatedLinear([1.0], 0.0, -1, 1, Box(-2, 2)),
+        tols=(1e-2, 1e-6),
+        order=math.inf,
+    )
 
     def accepts(self, target: Target) -> str | None:
-        """Tables of up to eight inputs."""
+        """Tables of up to eight inputs; functions and formulas of as many, which are sampled."""
         if not isinstance(target, Table):
-            return "the target is not a table"
+            return refuse_unless_function(target, MOST_INPUTS)
         inputs = target.domain.shape[0]
         return f"{inputs} inputs are more than {MOST_INPUTS}" if inputs > MOST_INPUTS else None
 
+    def offers(self, target: Target) -> str | None:
+        """Tables: a function is better fitted where the fit chooses its own points."""
+        return self.accepts(target) if isinstance(target, Table) else "the target is not a table"
+
     def size(self, target: Target, tol: float, dtype: str) -> TablePlan:
         """Fit: the fewest anchors found whose error at the listed points is at most tol."""
-        table, roundoff = _checked(target), machine(dtype).roundoff
-        if table.grid is not None:
-            return _grid_plan(table, table.grid, tol, dtype)
-        return _scattered_plan(table, tol, dtype, roundoff)
+        if not isinstance(target, Table):
+            return _sampled_plan(target, tol, dtype)
+        if target.grid is not None:
+            return _grid_plan(target, target.grid, tol, dtype)
+        return _scattered_plan(target, tol, dtype, machine(dtype).roundoff)
 
     def cost(self, target: Target, plan: TablePlan) -> Cost:
         """Keys and values of every anchor."""
@@ -85,10 +119,24 @@ class TableHead(Construction[TablePlan]):
         return {"fit": math.inf}
 
 
-def _checked(target: Target) -> Table:
-    if not isinstance(target, Table):
-        raise TargetError("The target must be a table", target.describe(), "Pass a pair (points, values)")
-    return target
+def _sampled_plan(target: Target, tol: float, dtype: str) -> TablePlan:
+    """Half of tol for the fit to the samples; twice as many of them an axis until the other half covers the rest."""
+    box, values = target.domain, flat_values(target)
+    points = fresh(box.lower, box.upper, FRESH, 0)
+    wanted, count, missed = values(points), COARSEST, math.inf
+    while count <= FINEST and count ** len(box.lower) <= SAMPLES:
+        axes = [np.linspace(a, b, count) for a, b in zip(box.lower, box.upper, strict=True)]
+        samples = Grid(tuple(axes), values(product(axes)).reshape(*(len(axis) for axis in axes), -1))
+        found = fit_table(axes, samples.values, tol / 2, machine(dtype).roundoff)
+        plan = TablePlan((TensorHead.on_inputs(found.axes, found.values),), _explain_grid(found, samples), dtype)
+        network = heads_network(plan.heads, len(axes), TableHead.name, dtype)
+        missed = float(np.abs(network(points[:, None])[:, 0] - wanted).max())
+        if missed <= tol:
+            return plan
+        count = 2 * count - 1
+    requirement = f"A head through samples of {target.describe()} must be within tol={tol:g} between them"
+    got = f"{missed:.3g} with {(count + 1) // 2} samples an axis"
+    raise ToleranceError(requirement, got, "Ask for a larger tol, or use tensor_grid, which chooses its own points")
 
 
 def _grid_plan(table: Table, grid: Grid, tol: float, dtype: str) -> TablePlan:

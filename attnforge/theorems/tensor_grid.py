@@ -13,6 +13,7 @@ stated is the largest error seen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,8 +22,8 @@ import numpy.typing as npt
 from attnforge.anchors.edges import Edge
 from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid
 from attnforge.balls import machine
-from attnforge.targets import Function, Target
-from attnforge.targets.formula import Formula
+from attnforge.targets import Box, Formula, Function, Table, Target
+from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.max_affine import flat_values
 from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 
@@ -37,7 +38,22 @@ class TensorGrid(HeadsConstruction):
     name = "tensor_grid"
     function_class = "continuous functions of few inputs"
     rate = "geometric for analytic targets, and at kinks along an axis"
+    conditions = "f analytic; exp(-c N^(1/d)) in all N keys of d inputs, until saturation exp(-pi^2/c)"
     reference = "approximate approximations, after Maz'ya and Schmidt"
+    documentation = Documentation(
+        theorem="ours",
+        hypotheses="values are fitted: f is sampled, and needs no more than to be computable",
+        bound="none of a theorem: an enclosure of the built network, sup norm in and out",
+        heads="1",
+        keys="product of p_a, ghosts counted",
+        width="d + 1",
+    )
+    law = Law(
+        target=lambda: Formula("exp(x*y)", Box([0, 0], [1, 1]), ("x", "y")),
+        refused=lambda: Table([0.0, 1.0], [0.0, 1.0]),
+        tols=(1e-2, 1e-6),
+        order=math.inf,
+    )
     fitted = True
 
     def accepts(self, target: Target) -> str | None:

@@ -31,8 +31,8 @@ from attnforge.balls import machine, round_to
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.leakage import interpolation, row_error
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
-from attnforge.targets import Target
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.targets import Box, Formula, Target, TruncatedLinear
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, products_per_token, tokens_of
 
 Array = npt.NDArray[np.float64]
@@ -56,7 +56,22 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
     name = "truncated_linear"
     function_class = "truncated linear Range_[a,b](w.x + t)"
     rate = "O(1/p)"
+    conditions = "p anchors h apart, c = beta h^2 fixed: 0.0629 h tuned, up to h/2 hard (0.427 h at c = 36.7)"
     reference = "Hu et al. 2025, one head"
+    documentation = Documentation(
+        theorem="paper A, Theorem 3.1",
+        hypotheses="a < b, p >= 2, beta > 0; w and t may differ from token to token",
+        bound="sup over all real y: h E(c), h = (b-a)/(p-1); open grid h max(E(c), O(c)), h = (b-a)/p",
+        heads="1",
+        keys="p",
+        width="2; literal 2d + d_o + 2",
+    )
+    law = Law(
+        target=lambda: TruncatedLinear([1.0, -0.5], 0.25, -1, 2, Box(-3, 3)),
+        refused=lambda: Formula("sin(x)", Box([-1], [1])),
+        tols=(0.1, 0.01),
+        order=1.0,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Truncated linear targets."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from attnforge.errors import RefusalError
 from attnforge.network import Attention, Claims, Head, Layer, Linear, Network, Rows, Term
-from attnforge.targets import Target
+from attnforge.targets import Box, Formula, Table, Target
 from attnforge.theorems.bumps import (
     BATCH,
     BumpPlan,
@@ -37,7 +37,7 @@ from attnforge.theorems.bumps import (
     reason_not_continuous,
     size_grid,
 )
-from attnforge.theorems.construction import Construction, Cost
+from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.max_affine import shape_of
 
 Array = npt.NDArray[np.float64]
@@ -49,7 +49,22 @@ class TwoLayer(Construction[BumpPlan]):
     name = "two_layer"
     function_class = "continuous functions and sequence maps"
     rate = "O(1/G)"
+    conditions = "for Lipschitz maps of n tokens of d features, with G^(nd) keys"
     reference = "Hu et al. 2025, two layers"
+    documentation = Documentation(
+        theorem="paper A, Theorem 3.3",
+        hypotheses="f Lipschitz with constant L in the sup norm of x, given or, of a formula, proved",
+        bound="sup norm in and out: L (max h_r/2 + sum_r h_r A(beta, G))",
+        heads="2ndG, then 1",
+        keys="6ndG, then G^(nd)",
+        width="nd + 1, then ndG; literal nk + 2",
+    )
+    law = Law(
+        target=lambda: Formula("sin(3*x)", Box([0], [1])),
+        refused=lambda: Table([0.0, 1.0], [0.0, 1.0]),
+        tols=(0.4, 0.1),
+        order=1.0,
+    )
 
     def accepts(self, target: Target) -> str | None:
         """Callables and formulas."""

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.compiler import choice
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.targets import as_target
 from attnforge.errors import RefusalError
+from attnforge.theorems import registry
 from attnforge.theorems.construction import Cost
 from attnforge.theorems.registry import CONSTRUCTIONS, STAGES
 
@@ -29,6 +29,8 @@ class Fake:
     def accepts(self, target):
         return self._reason
 
+    offers = accepts
+
     def size(self, target, tol, dtype):
         self.sized += 1
         if self._error:
@@ -40,7 +42,7 @@ class Fake:
 
 
 def order(monkeypatch, *stages, target=None, named=None):
-    monkeypatch.setattr(choice, "STAGES", stages)
+    monkeypatch.setattr(registry, "STAGES", stages)
     refusals = {}
     wanted = target or as_target("sin(x)", LINE)
     return [entry.name for entry, _ in candidates(wanted, 1e-3, "float64", refusals, named)], refusals
@@ -59,7 +61,7 @@ def test_a_closed_form_is_preferred_to_a_fit_of_no_less_than_half_its_bytes(monk
 
 def test_a_later_stage_is_sized_only_when_it_is_asked_for(monkeypatch):
     early, late = Fake("early", 1), Fake("late", 1)
-    monkeypatch.setattr(choice, "STAGES", ((early,), (late,)))
+    monkeypatch.setattr(registry, "STAGES", ((early,), (late,)))
     next(candidates(as_target("sin(x)", LINE), 1e-3, "float64", {}))
     assert (early.sized, late.sized) == (1, 0)
 

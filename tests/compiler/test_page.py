@@ -131,7 +131,7 @@ def test_a_bound_that_is_refuted_is_called_wrong():
     net = NETS["fitted"]()
     assert "exceeds the bound" not in page(net, points=500)
     bound = net.certificate.estimate.error / 10
-    net.certificate = replace(net.certificate, bound=bound, parts={"fit": bound})
+    net = replace(net, certificate=replace(net.certificate, bound=bound, parts={"fit": bound}))
     assert "The error found exceeds the bound" in read(page(net, points=500)).text
 
 
@@ -253,7 +253,7 @@ def test_words_of_target_and_certificate_are_shown_and_never_obeyed():
     net = NETS["fitted"]()
     net.target.describe = lambda: HOSTILE
     bound = net.certificate.bound
-    net.certificate = replace(net.certificate, assumptions=(HOSTILE,), parts={HOSTILE: bound})
+    net = replace(net, certificate=replace(net.certificate, assumptions=(HOSTILE,), parts={HOSTILE: bound}))
     reader = check_harmless(page(net, points=500))
     assert all("<script>" in attrs["alt"] for attrs in images(reader))  # as text of the attribute
 

@@ -32,3 +32,26 @@ def test_every_way_to_write_a_domain_means_the_same(make) -> None:
 def test_what_is_no_domain_is_refused(make) -> None:
     with pytest.raises(DomainError, match="A domain is a mapping of names to intervals"):
         make(product, 3)
+
+
+@pytest.mark.parametrize("make", MADE, ids=NAMES)
+def test_a_formula_as_text_is_its_own_callable(make) -> None:
+    domain, x = {"a": (0, 1), "b": (0, 1)}, np.array([[0.3, 0.6], [0.9, 0.2]])
+    assert make("a*b", domain)(x) == pytest.approx(make(product, domain)(x), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["two_layer", "softmax_tail", "table"])
+def test_a_formula_is_compiled_by_name_and_its_regularity_is_proved(name) -> None:
+    net = af.compile("sin(3*x)", {"x": (0, 1)}, tol=0.05, construction=name)
+    assert (net.construction, net.certificate.status) == (name, "proved")
+    assert af.measure(net, points=2000).sup <= net.certificate.bound <= 0.05
+
+
+def test_a_table_of_samples_that_cannot_be_had_is_refused() -> None:
+    with pytest.raises(af.RefusalError, match=r"must be within tol=1e-12 between them.*samples an axis.*tensor_grid"):
+        af.compile("abs(x - 1/3)", {"x": (0, 1)}, tol=1e-12, construction="table")
+
+
+def test_auto_does_not_sample_tables() -> None:
+    with pytest.raises(af.RefusalError, match="table: the target is not a table"):
+        af.compile("tan(x)", {"x": (1.5, 1.5707)}, tol=1e-30)

@@ -1,5 +1,6 @@
 """Attention maps: the numbers they show, names of keys, inputs of the caller's, and what is refused."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -148,7 +149,7 @@ def test_text_is_not_markup():
         def describe(self):
             return "$\\frac{1}{0}$ \x1b[31m \ud800"
 
-    net.target = Hostile("clamp(x, -1, 1)", net.domain, ("x",))
+    net = replace(net, target=Hostile("clamp(x, -1, 1)", net.domain, ("x",)))
     figure = attention_map(net)
     figure.draw_without_rendering()
     assert "$\\frac{1}{0}$ \\x1b[31m \\ud800" in figure.get_suptitle()

@@ -1,5 +1,6 @@
 """The overview figure: three panels, what they say, and text that must not be taken for markup."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_text_is_not_markup(text):
         def describe(self):
             return text
 
-    net.target = Hostile("clamp(x, -1, 1)", net.domain, ("x",))
+    net = replace(net, target=Hostile("clamp(x, -1, 1)", net.domain, ("x",)))
     figure = net.plot()
     figure.draw_without_rendering()
     title = figure.axes[0].get_title()

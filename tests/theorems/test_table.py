@@ -75,13 +75,22 @@ def test_many_short_axes_become_scattered_points(monkeypatch: pytest.MonkeyPatch
     assert TableHead().size(corners, 1e-3, "float64").scattered is not None
 
 
-def test_only_tables_of_few_inputs_are_accepted() -> None:
+def test_tables_of_few_inputs_are_accepted_and_functions_by_name_only() -> None:
     theorem, formula = TableHead(), Formula("x", Box([0.0], [1.0]), ("x",))
-    assert theorem.accepts(formula) == "the target is not a table"
+    assert theorem.offers(formula) == "the target is not a table"
+    assert theorem.accepts(formula) is None
     assert theorem.accepts(GRID) is None
     assert theorem.accepts(Table(RNG.normal(size=(30, 9)), np.arange(30))) == "9 inputs are more than 8"
-    with pytest.raises(TargetError, match="must be a table"):
-        theorem.size(formula, 1e-3, "float64")
+    assert theorem.accepts(Formula("x + y", Box(0, 1, shape=(9,)), tuple("abcdfgkxy"))) == "9 inputs are more than 8"
+
+
+def test_a_function_is_listed_on_a_grid_as_fine_as_it_takes() -> None:
+    wave = Formula("sin(8*x)", Box([0.0], [1.0]))
+    coarse, fine = (TableHead().size(wave, tol, "float64") for tol in (1e-1, 1e-6))
+    assert "9 data" in coarse.reason
+    assert "33 data" in fine.reason
+    x = RNG.uniform(0, 1, size=(500, 1))
+    assert np.abs(run(TableHead().build(wave, fine), x)[:, 0] - np.sin(8 * x[:, 0])).max() <= 1e-6
 
 
 def test_no_other_construction_takes_a_table() -> None:

@@ -13,13 +13,13 @@ from attnforge.anchors.axis_search import MOST
 from attnforge.anchors.grid_fit import MOST_ANCHORS
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import attempt
-from attnforge.compiler.budget import Asked, budget
+from attnforge.compiler.budget import Asked, budget, positive
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
-from attnforge.compiler.targets import as_target
-from attnforge.errors import RefusalError, ToleranceError
-from attnforge.targets import Function, Target, as_box
+from attnforge.constructions.finishing import target_of
+from attnforge.errors import RefusalError
+from attnforge.targets import Target, as_box
 from attnforge.targets.structure import given_sum
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.polynomial import PolynomialHead
@@ -67,14 +67,14 @@ def tensor_grid(
     if tol is not None:
         return _reaching(TensorGrid(), f, domain, tol, dtype, asked)
     construction, runs_in = TensorGrid(), dtype_name(dtype)
-    target = _function(f, domain)
+    target = target_of(f, domain)
     _accepted(construction, target)
     with budget(**asked) as given:
         plan = construction.with_counts(target, _counts(anchors, target.domain.lower.size), runs_in)
         afford(construction.cost(target, plan), construction.name)
-        compiled = certified(construction.build(target, plan), target, construction.name, runs_in, given)
+        network = construction.build(target, plan)
+        compiled = certified(network, target, construction.name, runs_in, given, plan.reason)
     given.accepted(compiled.certificate, construction.name)
-    compiled.reason = plan.reason
     return compiled
 
 
@@ -174,13 +174,13 @@ def polynomial(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **a
 def _reaching(construction: Construction[P], f: Any, domain: Any, tol: float, dtype: DType, asked: Asked) -> Compiled:
     """Size, build and measure, until tol is reached."""
     dtype_name(dtype)
-    target = _function(f, domain)
+    target = target_of(f, domain)
     _accepted(construction, target)
     return _sized(construction, target, tol, dtype, asked)
 
 
 def _sized(construction: Construction[P], target: Target, tol: float, dtype: DType, asked: Asked) -> Compiled:
-    runs_in, wanted = dtype_name(dtype), _positive(tol)
+    runs_in, wanted = dtype_name(dtype), positive(tol)
     with budget(**asked) as given:
         given.watch.say(f"sizing {construction.name}")
         plan = construction.size(target, wanted, runs_in)
@@ -205,20 +205,3 @@ def _counts(anchors: Any, axes: int) -> list[int]:
         requirement = f"`anchors` must be at most {MOST:,} along an axis and {MOST_ANCHORS:,} in all"
         raise RefusalError(requirement, repr(anchors)[:200], "Ask for fewer anchors")
     return counts
-
-
-def _function(f: Any, domain: Any) -> Target:
-    """A formula, or a callable of (..., d) arrays."""
-    if callable(f) and not isinstance(f, Target):
-        box, names = as_box(domain)
-        return Function(f, box, names=names)
-    return as_target(f, domain)
-
-
-def _positive(tol: float) -> float:
-    try:
-        if 0 < tol < math.inf:
-            return float(tol)
-    except TypeError:
-        pass
-    raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")

@@ -1,0 +1,73 @@
+"""Tables of constructions in README and docs/theorems.md, from the registry: ``python scripts/tables.py`` writes them.
+
+Each stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end of table -->``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from attnforge.theorems.construction import Construction
+from attnforge.theorems.registry import CONSTRUCTIONS, VARIANTS
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = ("README.md", "docs/theorems.md")
+PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+TABLES = {
+    "constructions": lambda: table(
+        ("construction", "function class", "rate", "conditions", "reference"),
+        [(code(e.name), e.function_class, e.rate, e.conditions, e.reference) for e in CONSTRUCTIONS],
+    ),
+    "theorems": lambda: table(
+        ("construction", "theorem", "hypotheses", "bound, in exact arithmetic", "file"),
+        [
+            (title(e), e.documentation.theorem, e.documentation.hypotheses, e.documentation.bound, code(file_of(e)))
+            for e in (*CONSTRUCTIONS, *VARIANTS)
+        ],
+    ),
+    "sizes": lambda: table(
+        ("construction", "heads", "keys", "width"),
+        [
+            (title(e), e.documentation.heads, e.documentation.keys, e.documentation.width)
+            for e in (*CONSTRUCTIONS, *VARIANTS)
+        ],
+    ),
+}
+
+
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Rows of Markdown; a bar inside a cell is escaped."""
+    cells = [header, ("---",) * len(header), *(tuple(cell.replace("|", "\\|") for cell in row) for row in rows)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+
+
+def code(text: str) -> str:
+    """Text as code."""
+    return f"`{text}`"
+
+
+def title(entry: Construction[object]) -> str:
+    """The name, and what tells a variant from the construction it belongs to."""
+    return code(entry.name) + (f" {entry.variant}" if entry.variant else "")
+
+
+def file_of(entry: Construction[object]) -> str:
+    """The file, in ``attnforge/theorems/``."""
+    return type(entry).__module__.rpartition(".")[2] + ".py"
+
+
+def with_tables(text: str) -> str:
+    """The text with every table as the registry has it."""
+    return PLACE.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], text)
+
+
+if __name__ == "__main__":
+    for name in FILES:
+        path = ROOT / name
+        before = path.read_text(encoding="utf-8")
+        after = with_tables(before)
+        path.write_text(after, encoding="utf-8")
+        sys.stdout.write(f"{name}: {'unchanged' if after == before else 'written'}\n")
