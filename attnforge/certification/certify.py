@@ -52,6 +52,11 @@ def _truncated(bound: Callable[[Problem], dict[str, float]]) -> Method:
     return Method(lambda network, target, box, dtype, effort: bound(_problem(network, target, box, dtype)))
 
 
+def _rectified(target: Target) -> Target:
+    """A piecewise affine formula as the ReLU network that it is."""
+    return target.rectified() if isinstance(target, Formula) else target
+
+
 def _plainly(
     bound: Callable[[Network, Target, Box, Machine], dict[str, float]],
 ) -> Callable[[Network, Target, Box, Machine, Effort], dict[str, float]]:
@@ -66,7 +71,7 @@ METHODS = {
     "truncated_linear": _truncated(bound_anchored),
     "multihead_truncated_linear": _truncated(bound_anchored),
     "gate": _truncated(bound_gate),
-    "relu_network": Method(_plainly(bound_relu_network)),
+    "relu_network": Method(lambda run, target, box, dtype, _: bound_relu_network(run, _rectified(target), box, dtype)),
     "softmax_tail": Method(_plainly(bound_softmax_tail), needs_lipschitz=True),
     "two_layer": Method(_plainly(bound_two_layer), needs_lipschitz=True),
     "cross_attention": Method(bound_cross, needs_lipschitz=True, looks_at=is_joint_formula),

@@ -30,8 +30,10 @@ from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
+from attnforge.targets.expression.rectified import rectified
 from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.regularity import Lipschitz
+from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
 
 CELLS = 1024  # of the box, on which derivatives are enclosed to prove a Lipschitz constant
@@ -88,6 +90,16 @@ class Formula(Target):
         offset = _ball(found.offset)
         offsets = Balls(offset.mid.reshape(1), offset.rad.reshape(1))
         return TruncatedForm(Balls(mid, rad), offsets, _ball(found.lower), _ball(found.upper))
+
+    def rectified(self) -> ReluNetwork:
+        """The ReLU network that a piecewise affine formula is; a TargetError with the reason where it is none."""
+        return self._rectified
+
+    @cached_property
+    def _rectified(self) -> ReluNetwork:
+        first, *others = (Affine(weight, bias) for weight, bias in rectified(self.tree, self._names))
+        stages = (first, *(stage for affine in others for stage in (Activation(0.0, None), affine)))
+        return ReluNetwork(stages, self.domain)
 
     def lipschitz(self) -> Lipschitz | None:
         r"""Proved: the largest $\sum_j |\partial_j f|$ over cells of the box, by ball arithmetic; None if unbounded."""

@@ -6,6 +6,9 @@ feature: by a **gate** (own token and one or two constant keys, exact up to $0.2
 **anchored** heads, $\mathrm{relu}(y) = \mathrm{Range}_{[0,B]}(y)$ on the range $[\,\cdot, B]$ that interval arithmetic
 gives y on the domain. A leaky slope s > 0 adds one head whose only key is the token itself: it copies $s y$.
 
+A piecewise affine formula (sums, multiples, abs, relu, min, max and clamp) *is* such a network, with the same numbers
+(:mod:`attnforge.targets.expression.rectified`): max(x, y) takes three heads.
+
 Errors compose: activations with $0 \le s \le 1$ are 1-Lipschitz, so with local errors $\delta_l$ at layer l
 $$ e_{l+1} \le |W_{l+1}|^T (e_l + \delta_l) , $$
 entry by entry. For anchored heads the tolerance is split evenly over the layers, and each layer's share is divided by
@@ -23,14 +26,19 @@ import numpy.typing as npt
 
 from attnforge.anchors import tuned, uniform
 from attnforge.balls import machine
-from attnforge.errors import RefusalError
+from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.kink import kink
 from attnforge.lemmas.leakage import interpolation
 from attnforge.network import Attention, Claims, Head, Layer, Linear, Network, Rows, Term
 from attnforge.targets import Activation, Affine, Box, Formula, ReluNetwork, Target
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.gate import gate_head
-from attnforge.theorems.truncated_linear import TruncatedLinearHead, index_keys, score_disturbance
+from attnforge.theorems.truncated_linear import (
+    TruncatedLinearHead,
+    index_keys,
+    reason_not_truncated,
+    score_disturbance,
+)
 
 Array = npt.NDArray[np.float64]
 Means = Literal["gate", "anchors"]
@@ -57,7 +65,7 @@ class ReluNetworkConstruction(Construction[ReluPlan]):
     """One head a neuron."""
 
     name = "relu_network"
-    function_class = "ReLU, LeakyReLU, Hardtanh, ReLU6 networks"
+    function_class = "ReLU, LeakyReLU, Hardtanh, ReLU6 networks; piecewise affine formulas"
     rate = "exact to rounding by gates; O(1/p) by anchors"
     conditions = "p anchors a neuron; errors are carried through the absolute weights, layer by layer"
     reference = "Hu et al. 2025, subsumption; gate ours"
@@ -77,8 +85,20 @@ class ReluNetworkConstruction(Construction[ReluPlan]):
     )
 
     def accepts(self, target: Target) -> str | None:
-        """Networks read from torch."""
-        return None if isinstance(target, ReluNetwork) else "the target is not a ReLU network"
+        """Networks read from torch, and formulas that are one."""
+        if not isinstance(target, Formula):
+            return None if isinstance(target, ReluNetwork) else "the target is not a ReLU network"
+        try:
+            target.rectified()
+        except TargetError as error:
+            return str(error)
+        return None
+
+    def offers(self, target: Target) -> str | None:
+        """But not what a single gate computes."""
+        if isinstance(target, Formula) and reason_not_truncated(target) is None:
+            return "a single gate computes it"
+        return self.accepts(target)
 
     def size(self, target: Target, tol: float, dtype: str) -> ReluPlan:
         """Gates at the finest sharpness of the dtype."""
@@ -155,6 +175,8 @@ def even_plan(network: ReluNetwork, anchors: int, dtype: str) -> ReluPlan:
 
 
 def _network(target: Target) -> ReluNetwork:
+    if isinstance(target, Formula):
+        return target.rectified()
     if not isinstance(target, ReluNetwork):
         raise RefusalError("`relu_network` takes a torch nn.Sequential", target.describe(), "Pass the module itself")
     return target

@@ -47,6 +47,6 @@ def test_a_bound_is_named():
 
 
 def test_forms_are_lines():
-    net = af.compile("abs(x - 2*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-3)
+    net = af.compile("abs(x - 2*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-3, construction="ridge")
     (lines,) = plane(net).axes[2].collections
     assert len(lines.levels) > 5

@@ -27,7 +27,7 @@ LINES = {
 }
 MAPS = {
     "grid": lambda: af.compile("exp(-x^2)*cos(3*y)", SQUARE, tol=1e-3),
-    "ridge": lambda: af.compile("abs(x - 2*y)", SQUARE, tol=1e-3),
+    "ridge": lambda: af.compile("abs(x - 2*y)", SQUARE, tol=1e-3, construction="ridge"),
     "sum": lambda: af.compile("sin(5*x) + abs(y - 1)", SQUARE, tol=1e-3),
     "sampled": lambda: af.constructions.max_affine(lambda x: x[..., 0] * x[..., 1], af.Box(0, 1, shape=(2,)), cells=4),
     "clamp": lambda: af.constructions.max_affine("clamp(2*x - y, -1, 1)", SQUARE, cells=3, sharpness="hard"),

@@ -11,9 +11,11 @@ import torch
 from torch import nn
 
 import attnforge as af
+from attnforge.balls import machine
+from attnforge.certification.checker.check import check
 from attnforge.network import Attention, Linear, Term
 from attnforge.runtime import audit
-from attnforge.targets import ReluNetwork
+from attnforge.targets import Formula, ReluNetwork
 from attnforge.theorems.relu_network import ReluNetworkConstruction, anchor_plan, gate_plan
 
 BUILD = af.constructions.relu_network
@@ -204,3 +206,23 @@ def test_nan_weights_and_wrong_settings_are_refused():
         module[0].weight[0, 0] = float("nan")
     with pytest.raises(af.TargetError, match="must be finite"):
         BUILD(module, af.Box(-1, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs", "heads"),
+    [("max(x, y)", "xy", 3), ("abs(x) + 2*abs(y - x)", "xy", 4), ("abs(abs(abs(x) - 0.5) - 0.25)", "x", 6)],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_piecewise_affine_formulas_go_to_gates(text, inputs, heads, dtype):
+    net = af.compile(text, dict.fromkeys(inputs, (-1, 2)), tol=1e-5, dtype=dtype)
+    assert (net.construction, net.heads, net.certificate.status) == ("relu_network", heads, "proved")
+    assert af.measure(net, points=5000).sup <= net.certificate.bound <= 400 * machine(dtype).roundoff
+    assert net.target.describe() == text
+
+
+def test_another_formula_is_not_proved_by_the_network_of_this_one():
+    net = af.compile("max(x, y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-9)
+    other = Formula("max(x, 1.5*y)", net.domain, ("x", "y"))
+    assert af.certify(net.network, other).bound >= af.measure(net, other, points=2000).sup > 0.4
+    verdict = check(net.network, net.target, replace(net.certificate, bound=1e-17), "float64")
+    assert verdict.verdict != "confirmed"

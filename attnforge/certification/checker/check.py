@@ -20,7 +20,7 @@ from attnforge.certification.checker.questions import BeyondReachError, question
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
 from attnforge.effort import NORMAL, Effort, time_is_up
-from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
+from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, TargetError
 from attnforge.network import Network, output_shape, rounded
 from attnforge.targets import (
     AttentionHead,
@@ -194,6 +194,8 @@ def _prove(
 ) -> Outcome:
     if isinstance(target, ReluNetwork):
         return compare(model, target, bound, dtype, progress)
+    if isinstance(target, Formula) and (found := _as_relu_network(model, target, bound, dtype, progress)) is not None:
+        return found
     found, asked = Outcome(), list(questions(model, target, bound, dtype))
     for done, question in enumerate(asked):
         if found.cells >= effort.cells:
@@ -203,6 +205,15 @@ def _prove(
         if found.verdict != "confirmed":
             break
     return found
+
+
+def _as_relu_network(model: Network, target: Formula, bound: float, dtype: str, progress: Report) -> Outcome | None:
+    """Side by side with the ReLU network that a formula is, where they have the same layers; None where that fails."""
+    try:
+        found = compare(model, target.rectified(), bound, dtype, progress)
+    except (CertificateError, TargetError):
+        return None
+    return None if found.verdict == "undecided" else found
 
 
 def _part(progress: Report, done: int, of: int) -> Report:
