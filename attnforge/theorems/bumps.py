@@ -22,10 +22,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.anchors.bump_sharpness import bump_sharpness, hard_bumps
 from attnforge.anchors.cells import product
-from attnforge.anchors.temperature import Sharpness
-from attnforge.balls import machine, product_up
+from attnforge.anchors.temperature import Sharpness, bump_sharpness, gate_sharpness, hard_bumps
+from attnforge.balls import product_up
 from attnforge.errors import RefusalError
 from attnforge.lemmas.bumps import product_grid
 from attnforge.network import Attention, Head, Layer, Linear, Rows, Term
@@ -191,10 +190,9 @@ def uniform_head(inputs: int, n: int) -> Head:
 def ramps(inputs: int, grid: int, dtype: str) -> Attention:
     """Two ramps for each bump: rising over the cell before its own, falling over the cell after.
 
-    Gates read u with |u| <= G/2 and have ends up to one step further; their sharpness is the dtype's finest there,
-    4 / (roundoff max|u|), as for a single gate.
+    Gates read u with |u| <= G/2 and have ends up to one step further; they are as sharp as the dtype can use there.
     """
-    beta = 4.0 / (machine(dtype).roundoff * (grid / 2 + 1))
+    beta = gate_sharpness(grid / 2 + 1, dtype)
     heads = []
     for r in range(inputs):
         for g, place in enumerate(places(grid)):

@@ -25,11 +25,11 @@ import numpy.typing as npt
 
 from attnforge.anchors.cells import reflected_values
 from attnforge.anchors.product_grid import ProductGrid
+from attnforge.anchors.temperature import position_bonus
 from attnforge.errors import RefusalError
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
 from attnforge.targets import Box, Formula, Function, JointFunction, Lipschitz, Target
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
-from attnforge.theorems.gate import position_bonus
 from attnforge.theorems.max_affine import CellsPlan, MaxAffine, encode_inputs, flat_values
 
 Array = npt.NDArray[np.float64]

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import add_up, machine, product_up, up
+from attnforge.anchors.temperature import gate_sharpness, position_bonus
+from attnforge.balls import add_up, product_up, up
 from attnforge.errors import RefusalError
 from attnforge.lemmas.kink import far_key, kink
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
@@ -109,23 +110,8 @@ class Gate(Construction[GatePlan]):
 
 
 def finest_sharpness(target: Target, dtype: str) -> float:
-    """The beta at which the rounded kink, 0.28 / beta, falls below a rounding of the largest form: 4 / (u max|y|).
-
-    Scores then reach 4 / u, far inside every dtype's range (8192 in float16). Refused where beta itself is no number,
-    of forms below 1e-290.
-    """
-    rounding = machine(dtype).roundoff * _spread(target)
-    if not 0 < rounding < math.inf or math.isinf(4.0 / rounding):
-        remedy = "Multiply the target by a power of two, and divide the output by it"
-        raise RefusalError(
-            "A gate's sharpness 4 / (u max|y|) must be a number", f"max|y| = {_spread(target):.3g}", remedy
-        )
-    return 4.0 / rounding
-
-
-def position_bonus(tokens: int, dtype: str) -> float:
-    """M with (n - 1) exp(-M) below the square of a float32 or float64 roundoff: other tokens leave no trace."""
-    return math.log(tokens) - 2 * math.log(machine(dtype).accumulation)
+    """As sharp as the dtype can use, on the target's domain."""
+    return gate_sharpness(_spread(target), dtype)
 
 
 def _spread(target: Target) -> float:

@@ -29,16 +29,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.anchors import Sharpness, hard
+from attnforge.anchors import hard
 from attnforge.anchors.cells import reflected_values
 from attnforge.anchors.product_grid import ProductGrid
+from attnforge.anchors.temperature import Sharpness, cell_sharpness, position_bonus
 from attnforge.balls import machine, product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
 from attnforge.targets import Box, Formula, Function, Table, Target
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
-from attnforge.theorems.gate import position_bonus
 from attnforge.theorems.padding import padded
 from attnforge.theorems.truncated_linear import Layout
 
@@ -46,7 +46,6 @@ Array = npt.NDArray[np.float64]
 
 LARGEST = 10**7  # cells a sized grid may have
 PROBES = 4096  # pairs of points that estimate a slope where nothing is known of the target
-FINE = 1000  # cells an axis up to which one tuned sharpness serves all grids
 
 
 @dataclass(frozen=True)
@@ -159,30 +158,9 @@ def selection_cost(target: Target, cells: int) -> Cost:
 
 
 def cells_sharpness(asked: Sharpness, counts: tuple[int, ...], domain: Box, dtype: str) -> tuple[float, int]:
-    """Sharpness c and ghosts a side: hard has none; tuned as derived above; a number is beta, c = beta h^2.
-
-    Axes share c, so that cells look alike along all of them; h is the shortest step, and on cubes beta is that of
-    scores beta (2 v . x - |v|^2).
-
-    Ghosts reach as far as a Gaussian row's weight exceeds the squared step: exp(-c g^2) <= G^-2, and not beyond the
-    midpoints they reflect.
-    """
-    if asked == "hard":
-        return hard(dtype), 0
-    largest = max(counts)
-    if asked == "tuned":
-        c = math.pi**2 / math.log(8 * math.pi * max(largest, FINE))
-    elif isinstance(asked, str) or not (math.isfinite(asked) and asked > 0):
-        remedy = "Give 'hard', 'tuned' or the number beta of scores beta (2 v . x - |v|^2)"
-        raise RefusalError("`sharpness` must be 'hard', 'tuned' or a positive number", repr(asked), remedy)
-    else:
-        steps = (domain.upper.ravel() - domain.lower.ravel()) / np.array(counts)
-        c = float(asked) * float(steps.min()) ** 2
-        if not 0 < c < math.inf:
-            got = f"beta={asked:g} with a step of {steps.min():g}"
-            raise RefusalError("beta h^2 must be a positive number", got, "Choose another sharpness")
-    ghosts = math.ceil(math.sqrt(2 * math.log(max(largest, 2)) / c)) + 1
-    return c, min(ghosts, *counts)
+    """The c of scores and the ghosts a side."""
+    shortest = float(((domain.upper - domain.lower).ravel() / np.array(counts)).min())
+    return cell_sharpness(asked, counts, shortest, dtype)
 
 
 def place_keys(places: Array, dtype: str) -> Array:

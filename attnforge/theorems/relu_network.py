@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import tuned, uniform
-from attnforge.balls import machine
+from attnforge.anchors.temperature import gate_sharpness
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.kink import kink
 from attnforge.lemmas.leakage import interpolation
@@ -193,12 +193,12 @@ def _activations(network: ReluNetwork) -> list[tuple[Activation, int]]:
 
 
 def _reach(network: ReluNetwork) -> tuple[float, ...]:
-    """The largest |y|, or end of the clamp, at each activation."""
+    """The largest |y|, or end of the clamp, at each activation; 1 where all are zero, which any sharpness serves."""
     found = []
     for stage, (lower, upper) in zip(network.stages, network.ranges(), strict=True):
         if isinstance(stage, Activation):
             ends = [abs(end) for end in (stage.lower, stage.upper) if end is not None]
-            found.append(max(float(np.abs(lower).max()), float(np.abs(upper).max()), *ends, 1e-300))
+            found.append(max(float(np.abs(lower).max()), float(np.abs(upper).max()), *ends) or 1.0)
     return tuple(found)
 
 
@@ -244,7 +244,7 @@ def _activation(stage: Activation, lower: Array, upper: Array, plan: ReluPlan, a
         output = np.zeros((1, n))
         output[0, j] = 1 - stage.slope
         if plan.by == "gate":
-            beta = 4.0 / (machine(plan.dtype).roundoff * plan.reach[at])
+            beta = gate_sharpness(plan.reach[at], plan.dtype)
             heads.append(gate_head(j, n + 1, stage.lower, stage.upper, beta, output))
         else:
             a, b = _interval(stage, lower[j], upper[j])
@@ -281,7 +281,7 @@ def _copy(n: int, slope: float) -> Head:
 def _local(stage: Activation, lower: Array, upper: Array, plan: ReluPlan, at: int) -> Array:
     """The local error of every neuron's head, in exact arithmetic."""
     if plan.by == "gate":
-        return np.full(len(lower), kink(4.0 / (machine(plan.dtype).roundoff * plan.reach[at])))
+        return np.full(len(lower), kink(gate_sharpness(plan.reach[at], plan.dtype)))
     lengths = [b - a for a, b in (_interval(stage, low, high) for low, high in zip(lower, upper, strict=True))]
     c = tuned(score_disturbance(plan.anchors[at], plan.dtype))
     return np.array(lengths) / (plan.anchors[at] - 1) * interpolation(c) * (1 + 2.0**-40)
