@@ -49,9 +49,9 @@ def certify(
     if isinstance(against, PromptTarget):
         return prove(judged, against, dtype=dtype)
     with budget(effort, timeout, workers, require, progress) as given:
-        found = certified(judged, against, construction, dtype, given).certificate
-    given.accepted(found, construction)
-    return found
+        proved_anew = certified(judged, against, construction, dtype, given).certificate
+    given.accepted(proved_anew, construction)
+    return proved_anew
 
 
 def _asked(network: Network | Compiled, target: Any, domain: Any) -> tuple[Target, str, str]:
@@ -79,8 +79,8 @@ def certified(
     reason: str = "asked for by name",
 ) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
-    effort, told = budget.effort, budget.watch.step(f"proving {construction}")
-    proved = prove(network, target, dtype=dtype, progress=told, effort=effort)
+    effort, report = budget.effort, budget.watch.step(f"proving {construction}")
+    proved = prove(network, target, dtype=dtype, progress=report, effort=effort)
     budget.watch.say(f"measuring {construction}")
     certificate = with_estimate(proved, Uncertified(network, target, dtype), effort)
     return Compiled(network, target, certificate, construction, dtype, reason)

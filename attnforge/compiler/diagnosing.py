@@ -100,9 +100,9 @@ def _pairs(target: JointFunction, x: Any) -> Array:
         got = f"{len(x)}" if isinstance(x, tuple) else type(x).__name__
         raise DomainError("This network takes two inputs", got, "Pass x=(X, Y)")
     first, second, _ = checked(target, (_array(x[0]), _array(x[1])))
-    told, asking = as_tokens("X", first, target.keys.shape), as_tokens("Y", second, target.query.shape)
-    batch = common_batch(told, asking)
-    flat = (part.expand(*batch, *part.shape[-2:]).reshape(batch.numel(), -1).numpy() for part in (told, asking))
+    sides = as_tokens("X", first, target.keys.shape), as_tokens("Y", second, target.query.shape)
+    batch = common_batch(*sides)
+    flat = (part.expand(*batch, *part.shape[-2:]).reshape(batch.numel(), -1).numpy() for part in sides)
     return np.hstack(list(flat))
 
 
@@ -115,13 +115,13 @@ def _network(net: Network, x: Any, points: int, seed: int, dtype: str) -> Diagno
     tokens = _tokens("the network", _array(given[0]), net.tokens, net.features)
     if net.context is None:
         return diagnose_network(Subject(net, dtype), tokens.reshape(-1, *tokens.shape[-2:]), count=points, seed=seed)
-    told = _tokens("the second input of the network", _array(given[1]), *net.context)
+    second_input = _tokens("the second input of the network", _array(given[1]), *net.context)
     try:
-        batch = np.broadcast_shapes(tokens.shape[:-2], told.shape[:-2])
+        batch = np.broadcast_shapes(tokens.shape[:-2], second_input.shape[:-2])
     except ValueError:
-        got = f"{tokens.shape[:-2]} and {told.shape[:-2]}"
+        got = f"{tokens.shape[:-2]} and {second_input.shape[:-2]}"
         raise DomainError("The leading axes of both inputs must broadcast", got, "Give as many of both") from None
-    both = (np.broadcast_to(z, (*batch, *z.shape[-2:])).reshape(-1, *z.shape[-2:]) for z in (tokens, told))
+    both = (np.broadcast_to(z, (*batch, *z.shape[-2:])).reshape(-1, *z.shape[-2:]) for z in (tokens, second_input))
     return diagnose_network(Subject(net, dtype), *both, count=points, seed=seed)
 
 
@@ -198,12 +198,12 @@ def _given(x: Any, what: str = "tokens of shape (..., n, m)") -> Any:
 
 def _array(x: Any) -> Array:
     """Finite numbers in float64, at least one."""
-    found = _real(x).astype(np.float64)
-    if not found.size:
-        raise DomainError("`x` must hold at least one point", f"shape {found.shape}", "Pass typical inputs")
-    if not np.isfinite(found).all():
+    values = _real(x).astype(np.float64)
+    if not values.size:
+        raise DomainError("`x` must hold at least one point", f"shape {values.shape}", "Pass typical inputs")
+    if not np.isfinite(values).all():
         raise DomainError("Inputs must be finite", "NaN or infinity", "Remove these points")
-    return found
+    return values
 
 
 def _real(x: Any) -> npt.NDArray[Any]:
@@ -213,12 +213,12 @@ def _real(x: Any) -> npt.NDArray[Any]:
     if isinstance(x, torch.Tensor):
         x = x.detach().cpu() if x.is_complex() else x.detach().to("cpu", torch.float64)
     try:
-        found = np.asarray(x)
+        values = np.asarray(x)
     except (TypeError, ValueError):
-        found = np.asarray(None)
-    if found.dtype.kind not in "fiub":
+        values = np.asarray(None)
+    if values.dtype.kind not in "fiub":
         raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a tensor")
-    return found
+    return values
 
 
 def _whole(name: str, given: Any, least: int) -> None:

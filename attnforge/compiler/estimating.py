@@ -29,21 +29,23 @@ SHOWN = 6  # coordinates of a point in an error message
 def with_estimate(certificate: Certificate, net: Runnable, effort: Effort = NORMAL) -> Certificate:
     """The certificate, with the largest error that a quick search finds; raises where that exceeds the bound."""
     target = net.target
-    found = largest_error(net, target, effort.beside(net.anchors), seconds=effort.seconds, brief=True)
-    if certificate.bound is not None and not found.sup <= certificate.bound:
-        raise _refuted(certificate, target, found)
-    at = tuple(float(value) for value in found.at.ravel())
-    certificate = replace(certificate, estimate=Estimate(found.sup, at))
+    measured = largest_error(net, target, effort.beside(net.anchors), seconds=effort.seconds, brief=True)
+    if certificate.bound is not None and not measured.sup <= certificate.bound:
+        raise _refuted(certificate, target, measured)
+    at = tuple(float(value) for value in measured.at.ravel())
+    certificate = replace(certificate, estimate=Estimate(measured.sup, at))
     if isinstance(target, Table):
         certificate = replace(certificate, assumptions=_about_table(net, target))
     return certificate
 
 
-def _refuted(certificate: Certificate, target: Target, found: Measurement) -> AttnforgeError:
+def _refuted(certificate: Certificate, target: Target, measured: Measurement) -> AttnforgeError:
     """What an error above the bound means: the constant it rests on is false; or, of a proved bound, we are wrong."""
-    known, got = target.lipschitz(), f"error {found.sup} above bound {certificate.bound}"
+    known, got = target.lipschitz(), f"error {measured.sup} above bound {certificate.bound}"
     if certificate.status == "conditional" and known is not None:
-        at = ", ".join(f"{value:.6g}" for value in found.at.ravel()[:SHOWN]) + (", .." if found.at.size > SHOWN else "")
+        at = ", ".join(f"{value:.6g}" for value in measured.at.ravel()[:SHOWN]) + (
+            ", .." if measured.at.size > SHOWN else ""
+        )
         requirement = (
             f"The target must be Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
         )
@@ -61,10 +63,10 @@ def _about_table(net: Runnable, table: Table) -> tuple[str, ...]:
         return (reach,)
     rows = spread(len(table.points), JUDGED)
     weights = net.attention(table.points[rows])[0][0].reshape(len(rows), -1)
-    found = judge(weights, table.table_values[rows].reshape(len(rows), -1))
-    if not found:
+    measured = judge(weights, table.table_values[rows].reshape(len(rows), -1))
+    if not measured:
         return (reach,)
-    missed = min(found, key=lambda entry: entry.held_rms).held_out
+    missed = min(measured, key=lambda entry: entry.held_rms).held_out
     return (reach, f"values fitted anew to four fifths of them miss the others by up to {missed:.2g}")
 
 

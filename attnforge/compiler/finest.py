@@ -85,12 +85,12 @@ def finest(
 
     size, most = _size(target), budget.effort.keys
     floor = FLOOR * size * min(machine(dtype).roundoff, machine(WIDER).roundoff)
-    found = _by_decades(tried, size * math.sqrt(machine(dtype).roundoff), size)
-    best = _least(found.values())
-    if len({entry.tol for entry in found.values()}) > 1:
-        share = next(share for share, entry in found.items() if entry is best)
+    by_share = _by_decades(tried, size * math.sqrt(machine(dtype).roundoff), size)
+    best = _least(by_share.values())
+    if len({entry.tol for entry in by_share.values()}) > 1:
+        share = next(share for share, entry in by_share.items() if entry is best)
         beside = (tried(share / HALF_A_DECADE, best), tried(share * HALF_A_DECADE, best))
-        best = _least([*found.values(), *(entry for entry in beside if entry is not None)])
+        best = _least([*by_share.values(), *(entry for entry in beside if entry is not None)])
     return best
 
 
@@ -121,24 +121,24 @@ def _by_decades(
     tried: Callable[[float, Finest | None], Finest | None], middle: float, size: float
 ) -> dict[float, Finest]:
     """What was found for shares of the tolerance: down from the middle while it gains, up while it could."""
-    found: dict[float, Finest] = {}
+    by_share: dict[float, Finest] = {}
     share, misses = middle, 0
     while misses < MISSES:
-        best = _least(found.values())
+        best = _least(by_share.values())
         entry = tried(share, best)
         misses = 0 if entry is not None and (best is None or entry.tol < GAIN * best.tol) else misses + 1
-        found |= {} if entry is None else {share: entry}
+        by_share |= {} if entry is None else {share: entry}
         share /= 10
     share = 10 * middle
-    while share <= min([size, *(entry.tol for entry in found.values())]):
-        entry = tried(share, _least(found.values()))
-        found |= {} if entry is None else {share: entry}
+    while share <= min([size, *(entry.tol for entry in by_share.values())]):
+        entry = tried(share, _least(by_share.values()))
+        by_share |= {} if entry is None else {share: entry}
         share *= 10
-    return found
+    return by_share
 
 
-def _least(found: Iterable[Finest]) -> Finest | None:
-    return min(found, key=lambda entry: entry.tol, default=None)
+def _least(entries: Iterable[Finest]) -> Finest | None:
+    return min(entries, key=lambda entry: entry.tol, default=None)
 
 
 def _planned(candidate: Construction[Any], target: Target, share: float, dtype: str) -> Any:

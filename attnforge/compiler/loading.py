@@ -26,22 +26,22 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
     Traceback (most recent call last):
     attnforge.errors.FileFormatError: A model file must exist. Got missing.safetensors. Check the path.
     """
-    found = read(path, max_bytes=max_bytes)
-    if not found.is_intact:
+    stored = read(path, max_bytes=max_bytes)
+    if not stored.is_intact:
         got = "a file that was altered or damaged"
         raise FileFormatError("The digest must match the content", got, "Build it anew")
-    for what in disagreements(found.network, found.target, found.certificate, found.dtype):
+    for what in disagreements(stored.network, stored.target, stored.certificate, stored.dtype):
         raise FileFormatError(f"The certificate must be about the stored {what}", f"another {what}", "Certify again")
-    if found.format < FORMAT:
-        return _certified_anew(found)
-    make = next((kind for of, kind in OF_EXAMPLES.items() if isinstance(found.target, of)), Compiled)
-    return make(found.network, found.target, found.certificate, found.construction, found.dtype, found.reason)  # type: ignore[arg-type]
+    if stored.format < FORMAT:
+        return _certified_anew(stored)
+    make = next((kind for of, kind in OF_EXAMPLES.items() if isinstance(stored.target, of)), Compiled)
+    return make(stored.network, stored.target, stored.certificate, stored.construction, stored.dtype, stored.reason)  # type: ignore[arg-type]
 
 
-def _certified_anew(found: StoredModel) -> Compiled:
+def _certified_anew(stored: StoredModel) -> Compiled:
     try:
-        anew = certified(found.network, found.target, found.construction, found.dtype, reason=found.reason)
+        anew = certified(stored.network, stored.target, stored.construction, stored.dtype, reason=stored.reason)
     except AttnforgeError as error:
-        wanted = f"A file of format {found.format} is certified anew when it is loaded"
+        wanted = f"A file of format {stored.format} is certified anew when it is loaded"
         raise FileFormatError(wanted, str(error)[:500], "Build it anew") from error
     return anew

@@ -32,13 +32,15 @@ def certified_in_mean(
     """The network with a certificate of status ``sampled`` whose estimate is the L_p error."""
     box = target.domain
     error, doubt = mean_error(Uncertified(network, target, dtype), counts, exponent)
-    said = f"the error is an integral by quadrature, good to about {doubt:.1g} of itself: an estimate, not a bound"
+    assumption = (
+        f"the error is an integral by quadrature, good to about {doubt:.1g} of itself: an estimate, not a bound"
+    )
     certificate = Certificate(
         status="sampled",
         bound=None,
         norm=f"L{exponent:g}",
         parts={},
-        assumptions=(said,),
+        assumptions=(assumption,),
         estimate=Estimate(error, ()),
         dtype=dtype,
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
@@ -60,7 +62,7 @@ def mean_error(compiled: Runnable, counts: tuple[int, ...], exponent: float) -> 
         return np.asarray(np.abs(np.concatenate(runs) - values(points)).max(axis=1, keepdims=True))
 
     lower, upper = cell_boxes(compiled.target, tuple(2 * count for count in counts))
-    found = quadrature(
+    gaps = quadrature(
         gap,
         lower,
         upper,
@@ -70,4 +72,4 @@ def mean_error(compiled: Runnable, counts: tuple[int, ...], exponent: float) -> 
         most=max(1, MOST // compiled.anchors),
         extra=1,
     )
-    return float(found.integral(found.values[:, 0] ** exponent) ** (1 / exponent)), found.doubt / exponent
+    return float(gaps.integral(gaps.values[:, 0] ** exponent) ** (1 / exponent)), gaps.doubt / exponent

@@ -59,11 +59,11 @@ def measure(
     """
     against = _points_of(compared_with(compiled.target, target))
     with budget(effort, timeout, progress=progress) as given:
-        asked, told = given.effort, given.watch.step("measuring")
+        used, report = given.effort, given.watch.step("measuring")
         if points is None:
-            points = LOOKED * asked.points
+            points = LOOKED * used.points
         limit = math.inf if seconds is None else seconds
-        return largest_error(compiled, against, asked, points, seed=seed, seconds=limit, brief=brief, progress=told)
+        return largest_error(compiled, against, used, points, seed=seed, seconds=limit, brief=brief, progress=report)
 
 
 def _points_of(target: Target) -> Target:

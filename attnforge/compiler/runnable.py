@@ -118,10 +118,10 @@ class Runnable:
         x = self._gather(inputs, {})
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
         with torch.no_grad():
-            found = self._running(tensor.device).attention(self._inside(tensor))
+            layers = self._running(tensor.device).attention(self._inside(tensor))
         if isinstance(x, torch.Tensor):
-            return [[weights.to(x.dtype) for weights in layer] for layer in found]
-        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
+            return [[weights.to(x.dtype) for weights in layer] for layer in layers]
+        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in layers]
 
     @cached_property
     def _module(self) -> Any:
@@ -143,10 +143,10 @@ class Runnable:
 
         x, y, kind = checked(target, given)
         with torch.no_grad():
-            found = self._running(x.device).attention(x, y)
+            layers = self._running(x.device).attention(x, y)
         if isinstance(kind, torch.dtype):
-            return [[weights.to(kind) for weights in layer] for layer in found]
-        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in found]
+            return [[weights.to(kind) for weights in layer] for layer in layers]
+        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in layers]
 
     def _gather(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         names = self.target.names

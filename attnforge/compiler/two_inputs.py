@@ -54,15 +54,15 @@ def run(module: JointModule, network: Network, x: Tensor, y: Tensor) -> Tensor:
 
     from attnforge.runtime.joint import as_tokens, common_batch
 
-    told, asking = as_tokens("X", x, module.keys), as_tokens("Y", y, module.query)
-    batch = common_batch(told, asking)
+    context, queries = as_tokens("X", x, module.keys), as_tokens("Y", y, module.query)
+    batch = common_batch(context, queries)
     step = max(1, CHUNK // _numbers(network))
-    if told.shape[:-2].numel() == 1 or batch.numel() <= step:
+    if context.shape[:-2].numel() == 1 or batch.numel() <= step:
         out: Tensor = module(x, y)
         return out
-    told = told.expand(*batch, *told.shape[-2:]).reshape(-1, *module.keys)
-    asking = asking.expand(*batch, *asking.shape[-2:]).reshape(-1, *module.query)
-    parts = [module(told[i : i + step], asking[i : i + step]) for i in range(0, len(told), step)]
+    context = context.expand(*batch, *context.shape[-2:]).reshape(-1, *module.keys)
+    queries = queries.expand(*batch, *queries.shape[-2:]).reshape(-1, *module.query)
+    parts = [module(context[i : i + step], queries[i : i + step]) for i in range(0, len(context), step)]
     return torch.cat(parts).reshape(*batch, *parts[0].shape[1:])
 
 

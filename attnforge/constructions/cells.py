@@ -128,8 +128,8 @@ def cross_attention(
     query = as_box(query_domain)[0]
     if keys_domain is None or takes_one_input(f):
         counts = _grid_counts(grid, query.lower.size)
-        told: dict[str, Any] = {"norm": norm, "sharpness": sharpness, "lipschitz": lipschitz, "dtype": dtype}
-        return max_affine(f, query, cells=counts, **told, **asked)
+        options: dict[str, Any] = {"norm": norm, "sharpness": sharpness, "lipschitz": lipschitz, "dtype": dtype}
+        return max_affine(f, query, cells=counts, **options, **asked)
     target = JointFunction(f, as_box(keys_domain)[0], query, lipschitz=as_lipschitz(lipschitz))
     counts = _grid_counts(grid, target.domain.lower.size)
     if norm != "sup":

@@ -108,8 +108,8 @@ def unchecked_values(target: Target) -> Values:
         shaped = points.reshape(-1, *target.domain.shape)
         with np.errstate(all="ignore"):
             callables = Function | JointFunction
-            found = target.unchecked(shaped) if isinstance(target, callables) else target.values(shaped)
-        return np.array(found, dtype=np.float64).reshape(len(points), -1)
+            raw = target.unchecked(shaped) if isinstance(target, callables) else target.values(shaped)
+        return np.array(raw, dtype=np.float64).reshape(len(points), -1)
 
     return values
 

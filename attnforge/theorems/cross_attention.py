@@ -94,14 +94,14 @@ class CrossAttention(Construction[CellsPlan]):
         n, d_y, k = _query_shape(joint)
         grid = ProductGrid(joint.domain.lower, joint.domain.upper, plan.counts, plan.ghosts)
         first, scale, shift = int(np.prod(joint.keys.shape)), 1 / grid.steps, -grid.origin / grid.steps
-        asking = Function(None, joint.query, outputs=joint.outputs)
-        told = count_in_steps(_key_shape(joint), scale[:first], shift[:first])
+        query_side = Function(None, joint.query, outputs=joint.outputs)
+        counted = count_in_steps(_key_shape(joint), scale[:first], shift[:first])
         keys = lengthen(_key_shape(joint), grid.places, values.reshape(-1, n, k))
         roles = tuple("cell" if inside else "ghost" for inside in grid.inside)
         claims = Claims(self.name, plan.sharpness, np.tile(grid.positions, (n, 1)), roles * n)
         head = cross_head(n, n * d_y, k, plan.sharpness, position_bonus(n, plan.dtype), claims)
-        layers = (encode_inputs(asking, scale[first:], shift[first:]), Attention((head,)))
-        return Network(layers, d_y, n, _key_shape(joint), self.name, (told, keys))
+        layers = (encode_inputs(query_side, scale[first:], shift[first:]), Attention((head,)))
+        return Network(layers, d_y, n, _key_shape(joint), self.name, (counted, keys))
 
     def bound(self, target: Target, plan: CellsPlan) -> dict[str, float]:
         """``spacing``: half a cell; ``leakage``: further cells, and other tokens."""

@@ -197,13 +197,13 @@ def _around_centres(centres: Array, values: Array, dtype: str) -> _Diagram:
     order = np.argsort(centres)
     given = np.argsort(order)
     along = centres[order]
-    found = _line(along[1:] / 2 + along[:-1] / 2, np.diff(along), along, values[order], dtype)
+    ordered = _line(along[1:] / 2 + along[:-1] / 2, np.diff(along), along, values[order], dtype)
     return replace(
-        found,
-        places=found.places[given],
-        offsets=found.offsets[given],
-        positions=found.positions[given],
-        values=found.values[given],
+        ordered,
+        places=ordered.places[given],
+        offsets=ordered.offsets[given],
+        positions=ordered.positions[given],
+        values=ordered.values[given],
     )
 
 

@@ -220,8 +220,8 @@ def flat_values(target: Target) -> Callable[[Array], Array]:
     """The target as a function of all its inputs at once: (N, n d) to (N, n k)."""
 
     def values(points: Array) -> Array:
-        found = np.asarray(target.values(points.reshape(-1, *target.domain.shape)), dtype=np.float64)
-        return found.reshape(len(points), -1)
+        raw = np.asarray(target.values(points.reshape(-1, *target.domain.shape)), dtype=np.float64)
+        return raw.reshape(len(points), -1)
 
     return values
 

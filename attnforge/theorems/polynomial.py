@@ -54,16 +54,16 @@ class PolynomialHead(HeadsConstruction):
             return "the target is not a formula"
         if target.domain.shape[0] > MOST_INPUTS:
             return f"{target.domain.shape[0]} inputs are more than {MOST_INPUTS}"
-        found = polynomial(target.tree, target.names)
-        return "the formula is not a polynomial of degree at most 12" if found is None else None
+        terms = polynomial(target.tree, target.names)
+        return "the formula is not a polynomial of degree at most 12" if terms is None else None
 
     def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
         """One row an input, each planned for its share of the tolerance."""
-        found = polynomial(target.tree, target.names) if isinstance(target, Formula) else None
-        if found is None:
+        terms = polynomial(target.tree, target.names) if isinstance(target, Formula) else None
+        if terms is None:
             raise RefusalError("The target must be a polynomial", target.describe(), "Use tensor_grid")
         lower, upper = target.domain.lower, target.domain.upper
-        coefficients = centred(found, ((lower + upper) / 2).tolist())
+        coefficients = centred(terms, ((lower + upper) / 2).tolist())
         size = coefficient_size(coefficients, ((upper - lower) / 2).tolist()) or 1.0  # 0 of the zero polynomial
         if not np.isfinite(size):
             got = f"a domain of {target.domain.lower.tolist()} to {target.domain.upper.tolist()}"
@@ -71,7 +71,7 @@ class PolynomialHead(HeadsConstruction):
                 "The terms of a polynomial must be float64 numbers on its domain", got, "Scale the inputs"
             )
         share = tol / len(lower) / size
-        bounds = zip(lower.tolist(), upper.tolist(), found.degrees, strict=True)
+        bounds = zip(lower.tolist(), upper.tolist(), terms.degrees, strict=True)
         rows = [hermite_plan(a, b, degree, min(share, 0.1)) for a, b, degree in bounds]
         sides = zip(rows, lower.tolist(), upper.tolist(), strict=True)
         axes = tuple(Axis.row(row.steps, row.middle, row.spacing, row.sharpness, (a, b)) for row, a, b in sides)

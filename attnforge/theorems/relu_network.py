@@ -194,23 +194,23 @@ def _activations(network: ReluNetwork) -> list[tuple[Activation, int]]:
 
 def _reach(network: ReluNetwork) -> tuple[float, ...]:
     """The largest |y|, or end of the clamp, at each activation; 1 where all are zero, which any sharpness serves."""
-    found = []
+    numbers = []
     for stage, (lower, upper) in zip(network.stages, network.ranges(), strict=True):
         if isinstance(stage, Activation):
             ends = [abs(end) for end in (stage.lower, stage.upper) if end is not None]
-            found.append(max(float(np.abs(lower).max()), float(np.abs(upper).max()), *ends) or 1.0)
-    return tuple(found)
+            numbers.append(max(float(np.abs(lower).max()), float(np.abs(upper).max()), *ends) or 1.0)
+    return tuple(numbers)
 
 
 def _lengths(network: ReluNetwork) -> list[float]:
     """The longest interval an anchored head must cover, at each activation."""
-    found = []
+    numbers = []
     for stage, (lower, upper) in zip(network.stages, network.ranges(), strict=True):
         if isinstance(stage, Activation):
-            found.append(
+            numbers.append(
                 max(b - a for a, b in (_interval(stage, low, high) for low, high in zip(lower, upper, strict=True)))
             )
-    return found
+    return numbers
 
 
 def _outputs(network: ReluNetwork) -> int:

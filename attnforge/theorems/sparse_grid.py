@@ -69,20 +69,20 @@ class SparseGrid(HeadsConstruction):
     def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
         """Sample f where its surpluses say, and drop what is not needed for an error of tol at fresh points."""
         box = target.domain
-        found = combine(flat_values(target), box.lower, box.upper, tol, roundoff=machine(dtype).roundoff)
+        sparse = combine(flat_values(target), box.lower, box.upper, tol, roundoff=machine(dtype).roundoff)
         units = np.eye(len(box.lower))
         heads = (
             TensorHead(units[list(grid.inputs)], np.zeros(len(grid.inputs)), grid.axes, grid.values)
-            for grid in found.grids
+            for grid in sparse.grids
         )
-        return FittedPlan(tuple(heads), explain(found), dtype)
+        return FittedPlan(tuple(heads), explain(sparse), dtype)
 
 
-def explain(found: Combination) -> str:
+def explain(sparse: Combination) -> str:
     """How the heads were chosen, in words."""
-    largest = " x ".join(str(len(axis)) for axis in max(found.grids, key=lambda grid: grid.anchors).axes)
-    if len(found.grids) == 1:
-        said = f"one grid of {largest} anchors"
+    largest = " x ".join(str(len(axis)) for axis in max(sparse.grids, key=lambda grid: grid.anchors).axes)
+    if len(sparse.grids) == 1:
+        text = f"one grid of {largest} anchors"
     else:
-        said = f"{len(found.grids)} sparse grids of {found.anchors:,} anchors in all, the largest {largest}"
-    return f"{said}, from {found.evaluations:,} values of f (values up to {found.magnitude:.2g})"
+        text = f"{len(sparse.grids)} sparse grids of {sparse.anchors:,} anchors in all, the largest {largest}"
+    return f"{text}, from {sparse.evaluations:,} values of f (values up to {sparse.magnitude:.2g})"

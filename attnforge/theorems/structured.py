@@ -114,9 +114,9 @@ def fitted_terms(structure: Structure, tol: float, dtype: str) -> FittedPlan:
     fits = [fit_grid(term.values, term.lower, term.upper, share, roundoff) for term in varying]
     heads = [TensorHead(t.forms, t.offsets, f.axes, f.values) for t, f in zip(varying, fits, strict=True)]
     heads[0] = replace(heads[0], values=heads[0].values + constant)
-    said = explain(fits[0], None) if len(fits) == 1 else f"{sum(fit.anchors for fit in fits):,} anchors in all"
+    sizes = explain(fits[0], None) if len(fits) == 1 else f"{sum(fit.anchors for fit in fits):,} anchors in all"
     return FittedPlan(
-        tuple(heads), f"{structure.reason.removesuffix('.')}; {said}", dtype, any(fit.is_graded for fit in fits)
+        tuple(heads), f"{structure.reason.removesuffix('.')}; {sizes}", dtype, any(fit.is_graded for fit in fits)
     )
 
 

@@ -127,8 +127,8 @@ def _sampled_plan(target: Target, tol: float, dtype: str) -> TablePlan:
     while count <= FINEST and count ** len(box.lower) <= SAMPLES:
         axes = [np.linspace(a, b, count) for a, b in zip(box.lower, box.upper, strict=True)]
         samples = Grid(tuple(axes), values(product(axes)).reshape(*(len(axis) for axis in axes), -1))
-        found = fit_table(axes, samples.values, tol / 2, machine(dtype).roundoff)
-        plan = TablePlan((TensorHead.on_inputs(found.axes, found.values),), _explain_grid(found, samples), dtype)
+        fit = fit_table(axes, samples.values, tol / 2, machine(dtype).roundoff)
+        plan = TablePlan((TensorHead.on_inputs(fit.axes, fit.values),), _explain_grid(fit, samples), dtype)
         network = heads_network(plan.heads, len(axes), TableHead.name, dtype)
         missed = float(np.abs(network(points[:, None])[:, 0] - wanted).max())
         if missed <= tol:
@@ -143,36 +143,36 @@ def _grid_plan(table: Table, grid: Grid, tol: float, dtype: str) -> TablePlan:
     """On the grid of the data; scattered where many short axes would need far more anchors than there are points."""
     roundoff, inputs = machine(dtype).roundoff, len(grid.axes)
     try:
-        found = fit_table(grid.axes, grid.values, tol, roundoff)
+        fit = fit_table(grid.axes, grid.values, tol, roundoff)
     except RefusalError:
         if inputs == 1:
             raise
         return _scattered_plan(table, tol, dtype, roundoff)
-    if found.anchors > max(MANY, LAVISH * len(table.points)):
+    if fit.anchors > max(MANY, LAVISH * len(table.points)):
         try:
             return _scattered_plan(table, tol, dtype, roundoff)
         except ToleranceError:
             pass  # the grid is large, and reaches tol
-    head = TensorHead.on_inputs(found.axes, found.values)
-    return TablePlan((head,), _explain_grid(found, grid), dtype)
+    head = TensorHead.on_inputs(fit.axes, fit.values)
+    return TablePlan((head,), _explain_grid(fit, grid), dtype)
 
 
 def _scattered_plan(table: Table, tol: float, dtype: str, roundoff: float) -> TablePlan:
-    found = fit_scattered(table.points, table.table_values.reshape(len(table.points), -1), tol, roundoff)
-    return TablePlan((), _explain_scattered(found, len(table.points)), dtype, scattered=found)
+    fit = fit_scattered(table.points, table.table_values.reshape(len(table.points), -1), tol, roundoff)
+    return TablePlan((), _explain_scattered(fit, len(table.points)), dtype, scattered=fit)
 
 
-def _explain_grid(found: TableFit, grid: Grid) -> str:
-    counts = " x ".join(str(len(axis)) for axis in found.axes)
+def _explain_grid(fit: TableFit, grid: Grid) -> str:
+    counts = " x ".join(str(len(axis)) for axis in fit.axes)
     data = " x ".join(str(len(axis)) for axis in grid.axes)
-    kind = "graded anchors" if found.is_graded else "anchors"
-    near = f"between the data within {found.departure:.2g} of their spline along an axis"
+    kind = "graded anchors" if fit.is_graded else "anchors"
+    near = f"between the data within {fit.departure:.2g} of their spline along an axis"
     return f"{counts} {kind} with values fitted to {data} data; {near}"
 
 
-def _explain_scattered(found: ScatteredFit, points: int) -> str:
-    held = f"a fit to four fifths of them misses the others by up to {found.held_out:.2g}"
-    return f"{found.anchors} anchors chosen among {points} scattered points, with fitted values; {held}"
+def _explain_scattered(fit: ScatteredFit, points: int) -> str:
+    held = f"a fit to four fifths of them misses the others by up to {fit.held_out:.2g}"
+    return f"{fit.anchors} anchors chosen among {points} scattered points, with fitted values; {held}"
 
 
 def _scattered_head(fit: ScatteredFit, construction: str, dtype: str) -> Head:

@@ -63,19 +63,19 @@ class TensorGrid(HeadsConstruction):
     def size(self, target: Target, tol: float, dtype: str) -> FittedPlan:
         """Sample, resolve and fit: the smallest grid found whose error at fresh points is at most tol."""
         box, roundoff = target.domain, machine(dtype).roundoff
-        found = fit_grid(flat_values(target), box.lower, box.upper, tol, roundoff)
-        return _plan(found, target, dtype)
+        fit = fit_grid(flat_values(target), box.lower, box.upper, tol, roundoff)
+        return _plan(fit, target, dtype)
 
     def with_counts(self, target: Target, counts: Sequence[int], dtype: str) -> FittedPlan:
         """The best fit found with so many anchors on the domain along every axis."""
         box, roundoff = target.domain, machine(dtype).roundoff
-        found = fit_counts(flat_values(target), box.lower, box.upper, counts, roundoff)
-        return _plan(found, target, dtype)
+        fit = fit_counts(flat_values(target), box.lower, box.upper, counts, roundoff)
+        return _plan(fit, target, dtype)
 
 
-def _plan(found: GridFit, target: Target, dtype: str) -> FittedPlan:
-    head = TensorHead.on_inputs(found.axes, found.values)
-    return FittedPlan((head,), explain(found, target.names), dtype, found.is_graded)
+def _plan(fit: GridFit, target: Target, dtype: str) -> FittedPlan:
+    head = TensorHead.on_inputs(fit.axes, fit.values)
+    return FittedPlan((head,), explain(fit, target.names), dtype, fit.is_graded)
 
 
 def refuse_unless_function(target: Target, most: int) -> str | None:
@@ -86,13 +86,13 @@ def refuse_unless_function(target: Target, most: int) -> str | None:
     return f"{inputs} inputs are more than {most}" if inputs > most else None
 
 
-def explain(found: GridFit, names: tuple[str, ...] | None) -> str:
+def explain(fit: GridFit, names: tuple[str, ...] | None) -> str:
     """How the anchors were chosen, in words."""
-    kind = "graded anchors" if found.is_graded else "anchors"
-    counts = " x ".join(str(len(axis)) for axis in found.axes)
-    kinks = [f"{_where(edge, a, names)}" for a, edges in enumerate(found.edges) for edge in edges]
-    said = f"{counts} {kind} with fitted values (condition {found.condition:.1g}, values up to {_size(found):.2g})"
-    return said + (f"; {', '.join(kinks[:4])}{', ...' * (len(kinks) > 4)}" if kinks else "")
+    kind = "graded anchors" if fit.is_graded else "anchors"
+    counts = " x ".join(str(len(axis)) for axis in fit.axes)
+    kinks = [f"{_where(edge, a, names)}" for a, edges in enumerate(fit.edges) for edge in edges]
+    text = f"{counts} {kind} with fitted values (condition {fit.condition:.1g}, values up to {_size(fit):.2g})"
+    return text + (f"; {', '.join(kinks[:4])}{', ...' * (len(kinks) > 4)}" if kinks else "")
 
 
 def _where(edge: Edge, axis: int, names: tuple[str, ...] | None) -> str:
@@ -100,5 +100,5 @@ def _where(edge: Edge, axis: int, names: tuple[str, ...] | None) -> str:
     return f"{kind} found at {names[axis] if names else f'x{axis + 1}'} = {edge.at:.6g}"
 
 
-def _size(found: GridFit) -> float:
-    return float(np.abs(found.values).max())
+def _size(fit: GridFit) -> float:
+    return float(np.abs(fit.values).max())

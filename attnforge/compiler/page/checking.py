@@ -29,8 +29,8 @@ def checking(compiled: Compiled, file: str) -> list[Markup]:
     """What to run, and what it tells."""
     bounded = compiled.certificate.bound is not None
     if not is_stored(compiled.target):
-        said = MISSING.format("prove the bound again, or try to refute it," if bounded else "measure the error")
-        parts = [element("p", said), _code(_in_python(compiled, file))]
+        notice = MISSING.format("prove the bound again, or try to refute it," if bounded else "measure the error")
+        parts = [element("p", notice), _code(_in_python(compiled, file))]
     elif bounded:
         parts = [_code(_commands(shlex.quote(file)))]
     else:

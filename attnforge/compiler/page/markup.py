@@ -26,10 +26,10 @@ def element(tag: str, /, *children: Part, **attributes: str) -> Markup:
     >>> element("a", "x < y", title='"').text
     '<a title="&quot;">x &lt; y</a>'
     """
-    told = "".join(f' {key.rstrip("_")}="{escaped(value)}"' for key, value in attributes.items())
+    listed = "".join(f' {key.rstrip("_")}="{escaped(value)}"' for key, value in attributes.items())
     if tag in VOID:
-        return Markup(f"<{tag}{told}>")
-    return Markup(f"<{tag}{told}>{joined(*children).text}</{tag}>")
+        return Markup(f"<{tag}{listed}>")
+    return Markup(f"<{tag}{listed}>{joined(*children).text}</{tag}>")
 
 
 def joined(*parts: Part) -> Markup:

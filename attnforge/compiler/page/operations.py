@@ -18,9 +18,9 @@ def multiply_adds(network: Network, tokens: int = 1) -> int:
     rows, second, total = network.tokens or tokens, 0, 0
     width = network.features
     if network.context is not None:
-        second, told = network.context[0] or tokens, network.context[1]
+        second, features = network.context[0] or tokens, network.context[1]
         for layer in network.context_layers:
-            count, second, told = _linear(layer, second, told)
+            count, second, features = _linear(layer, second, features)
             total += count
     for each in network.layers:
         count, rows, width = _layer(each, rows, width, second)
@@ -54,19 +54,19 @@ def _linear(layer: Linear, rows: int, width: int) -> tuple[int, int, int]:
 def _head(head: Head, rows: int, second: int) -> int:
     m, r = head.query.shape
     v, out = head.output.shape
-    asking = rows if head.query_rows.indices is None else len(head.query_rows.indices)
-    read = _rows_read(head, asking, rows, second)
+    queries = rows if head.query_rows.indices is None else len(head.query_rows.indices)
+    read = _rows_read(head, queries, rows, second)
     seen = head.memory_size + (0 if head.key_rows is None else 1 if head.key_rows.kind == "own" else read)
-    told = 0 if head.key is None else read * head.key.shape[0] * (r + v)
-    return int(asking * m * r + told + asking * seen * (r + v) + asking * v * out)
+    projected = 0 if head.key is None else read * head.key.shape[0] * (r + v)
+    return int(queries * m * r + projected + queries * seen * (r + v) + queries * v * out)
 
 
-def _rows_read(head: Head, asking: int, rows: int, second: int) -> int:
+def _rows_read(head: Head, queries: int, rows: int, second: int) -> int:
     """Tokens whose keys and values are computed."""
     if head.key_rows is None:
         return 0
     if head.key_rows.kind == "own":
-        return asking
+        return queries
     if head.key_rows.indices is not None:
         return len(head.key_rows.indices)
     return second if head.key_rows.source == "context" else rows

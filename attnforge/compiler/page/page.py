@@ -132,8 +132,8 @@ def _certificate(compiled: Compiled) -> list[Markup]:
     if certificate.parts and certificate.bound:
         parts.append(_parts(certificate))
     if certificate.assumptions:
-        told = [element("li", assumption) for assumption in certificate.assumptions]
-        parts.append(joined(element("p", "Assumed:"), element("ul", *told)))
+        assumed = [element("li", assumption) for assumption in certificate.assumptions]
+        parts.append(joined(element("p", "Assumed:"), element("ul", *assumed)))
     return parts
 
 
@@ -157,30 +157,30 @@ def _measured(compiled: Compiled, points: int, seed: int) -> Markup:
     """The largest error found now and the one stored, beside the bound."""
     lines, certificate, refuted = {}, compiled.certificate, False
     try:
-        found = measure(compiled, points=points, seed=seed)
-        place = ", ".join(f"{value:.6g}" for value in found.at.ravel()[:8]) + ", …" * (found.at.size > 8)
-        lines["largest error found"] = f"{found.sup:.4g} at ({place}), of {found.points:,} evaluations"
-        lines["root mean square"] = f"{found.rms:.4g}"
+        measured = measure(compiled, points=points, seed=seed)
+        place = ", ".join(f"{value:.6g}" for value in measured.at.ravel()[:8]) + ", …" * (measured.at.size > 8)
+        lines["largest error found"] = f"{measured.sup:.4g} at ({place}), of {measured.points:,} evaluations"
+        lines["root mean square"] = f"{measured.rms:.4g}"
         if certificate.bound and certificate.norm == "sup":
-            lines["share of the bound"] = f"{100 * found.sup / certificate.bound:.1f} %"
-        refuted = certificate.bound is not None and certificate.norm == "sup" and not found.sup <= certificate.bound
+            lines["share of the bound"] = f"{100 * measured.sup / certificate.bound:.1f} %"
+        refuted = certificate.bound is not None and certificate.norm == "sup" and not measured.sup <= certificate.bound
     except AttnforgeError as error:
         lines["not measured here"] = str(error)
     if certificate.estimate is not None:
         what = "largest error" if certificate.norm == "sup" else f"{certificate.norm} error, by quadrature,"
         lines["found when it was built"] = f"{what} {certificate.estimate.error:.4g}"
-    said = "A measured error is a lower bound of the true one: it can refute a certificate, never replace it."
+    note = "A measured error is a lower bound of the true one: it can refute a certificate, never replace it."
     warning = [element("p", element("strong", REFUTED, class_="sampled"))] if refuted else []
-    return joined(element("h3", "Measured"), *warning, _table(lines), element("p", said, class_="note"))
+    return joined(element("h3", "Measured"), *warning, _table(lines), element("p", note, class_="note"))
 
 
 def _diagnosis(compiled: Compiled, seed: int) -> list[Markup]:
     """What is wrong with it, if anything; nothing where it cannot be looked at."""
     try:
-        found = str(diagnose(compiled, seed=seed))
+        diagnosis = str(diagnose(compiled, seed=seed))
     except AttnforgeError:
         return []
-    return [_section("What may be wrong with it", element("pre", found))]
+    return [_section("What may be wrong with it", element("pre", diagnosis))]
 
 
 def _loading(compiled: Compiled, file: str) -> list[Markup]:
