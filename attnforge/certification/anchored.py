@@ -16,8 +16,8 @@ from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.border import border
 from attnforge.lemmas.disturbance import Disturbance, heads_disturbance
 from attnforge.lemmas.leakage import row_error
-from attnforge.network import Head, Linear
-from attnforge.targets import TruncatedForm
+from attnforge.network import Attention, Head, Linear, Network
+from attnforge.targets import Box, Target, TruncatedForm
 
 Array = npt.NDArray[np.float64]
 
@@ -59,6 +59,11 @@ class Problem:
         pick = tokens.source if count > 1 else np.zeros(len(tokens.source), dtype=np.int64)
         return self.form.weights[pick], self.form.offsets[pick]
 
+    def tilt(self, token: Tokens, query: Array) -> Array:
+        """How fast (r,) the query of one row changes with the target's y."""
+        w = self.forms(token)[0].mid[0]
+        return np.asarray(w @ token.slope.mid[0] @ query / max(float(w @ w), np.finfo(np.float64).tiny))
+
     @property
     def interval(self) -> tuple[float, float]:
         """The interval [a, b] of the target."""
@@ -67,10 +72,10 @@ class Problem:
 
 def bound_anchored(problem: Problem) -> dict[str, float]:
     """Named parts for the heads of one layer: ``spacing``, ``leakage``, ``rounding``."""
-    grid = read_grid(problem)
     tokens = problem.tokens(problem.lower, problem.upper)
     keys = [read_keys(head, tokens, problem.machine, problem.output) for head in problem.heads]
     everywhere = problem.asking(tokens)
+    grid = read_grid(problem, keys, everywhere)
     whole = _rows(problem, grid, keys, everywhere, *_range(problem, everywhere))
     margin = grid.step * max(row.position(everywhere) for row in whole)
     low, high = problem.interval[0] - margin, problem.interval[1] + margin
@@ -85,7 +90,7 @@ def bound_anchored(problem: Problem) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The row of anchors the heads claim to share: first position, step, places of each head's keys, own keys."""
+    """The row of anchors the heads share: first position, step, places of each head's keys, own keys."""
 
     first: float
     step: float
@@ -95,30 +100,54 @@ class Grid:
     open_grid: bool
 
 
-def read_grid(problem: Problem) -> Grid:
-    """The common row, from the claimed positions; anything but consecutive places is refused."""
-    positions, own, anchored = [], [], []
-    for head in problem.heads:
-        if head.claims is None or len(head.claims.roles) != len(head.claims.positions):
-            raise CertificateError(
-                "Heads claim a position and a role for every key", "no claims", "Rebuild the network"
-            )
-        roles = np.array(head.claims.roles)
-        if not set(head.claims.roles) <= {"anchor", "sentinel", "ghost"}:
-            raise CertificateError("Keys of a row are anchors, sentinels or ghosts", str(set(head.claims.roles)))
-        positions.append(head.claims.positions)
-        own.append(roles != "sentinel")
-        anchored.append(head.claims.positions[roles == "anchor"])
-    anchors = np.concatenate(anchored)
-    count = len(anchors)
-    if count < 2 or not np.all(np.diff(anchors) > 0):
+def read_grid(problem: Problem, keys: list[Keys], tokens: Tokens) -> Grid:
+    """The common row, from the scores; where it stands is a guess, every departure from which is charged.
+
+    Anchors divide the target's interval evenly, with one on either end, or none on the upper; keys beyond are ghosts.
+    """
+    positions = [_positions(head, found, problem, tokens.rows(slice(1))) for head, found in zip(problem.heads, keys, strict=True)]
+    steps = np.concatenate([np.diff(each) for each in positions])
+    (a, b), step = problem.interval, float(np.median(steps))
+    if not (np.isfinite(steps).all() and step > 0 and (b - a) / step < len(steps) + 1.5):
+        raise CertificateError("Keys of a row stand in increasing order, over the target's interval", f"step {step:.3g}")
+    last = max(float(each[-1]) for each in positions)
+    open_grid = bool(last < b - step / 2)
+    count = round((b - a) / step) + (0 if open_grid else 1)
+    if count < 2:
         raise CertificateError("Anchors stand in increasing order, at least two", f"{count} anchors")
-    first, step = float(anchors[0]), float((anchors[-1] - anchors[0]) / (count - 1))
-    places = tuple(np.round((p - first) / step).astype(np.int64) for p in positions)
+    step = (b - a) / (count if open_grid else count - 1)
+    places = tuple(np.round((each - a) / step).astype(np.int64) for each in positions)
     if any(np.any(np.diff(place) != 1) for place in places):
         raise CertificateError("The keys of a head stand on consecutive places of the row", "a gap or a repetition")
-    open_grid = problem.interval[1] - anchors[-1] > step / 2
-    return Grid(first, step, count, places, tuple(own), bool(open_grid))
+    return Grid(a, step, count, places, _owned(places, count), open_grid)
+
+
+def _positions(head: Head, keys: Keys, problem: Problem, token: Tokens) -> Array:
+    r"""Where the keys of one head stand on y: scores $\beta(2 y L_k - L_k^2)$, up to what all keys share.
+
+    Of the slopes $\sigma_k$ and the values $s_k$ at y = 0 follow the ties $L_k + L_0 = -2(s_k - s_0)/(\sigma_k -
+    \sigma_0)$; of two keys, that are told from a third of them only by their step, the values.
+    """
+    stored = keys.values.mid
+    if len(stored) < 3:
+        return np.asarray(stored)
+    slope = keys.keys.mid @ problem.tilt(token, head.query)
+    w, (weights, offsets) = problem.forms(token)[0].mid[0], problem.forms(token)
+    foot = -w * float(offsets.mid[0]) / max(float(weights.mid[0] @ weights.mid[0]), np.finfo(np.float64).tiny)
+    level = keys.keys.mid @ (head.query.T @ (foot @ token.slope.mid[0] + token.constant.mid[0]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ties = -2 * (level[1:] - level[0]) / (slope[1:] - slope[0])
+        step = (ties[-1] - ties[0]) / (len(stored) - 2)
+        first = (ties[0] - step) / 2
+        return np.asarray(np.concatenate([[first], first + step * (slope[1:] - slope[0]) / (slope[1] - slope[0])]))
+
+
+def _owned(places: tuple[npt.NDArray[np.int64], ...], count: int) -> tuple[npt.NDArray[np.bool_], ...]:
+    """The keys that are a head's own: its share of the anchors, and at either end all beyond. The rest are sentinels."""
+    heads = len(places)
+    each = count // heads
+    starts = [-np.inf, *(q * each for q in range(1, heads)), np.inf]
+    return tuple((place >= low) & (place < high) for place, low, high in zip(places, starts, starts[1:], strict=False))
 
 
 def _rows(problem: Problem, grid: Grid, keys: list[Keys], tokens: Tokens, low: float, high: float) -> list[Row]:
@@ -233,3 +262,44 @@ def _values(problem: Problem, grid: Grid, keys: list[Keys], share: float) -> lis
     if not math.isfinite(relative):
         raise RefusalError(f"{machine.name} can add up so many terms", f"{count} keys", "Use a higher precision")
     return [product_up(share, add_up(written, product_up(relative, largest))), lost, *ends]
+
+
+def problem_of(network: Network, target: Target, domain: Box, model: Machine) -> Problem:
+    """Split the network into encoding, one layer of attention and a plain read-out of its first tokens."""
+    kinds = [type(layer) for layer in network.layers]
+    at = kinds.index(Attention) if Attention in kinds else -1
+    attention = network.layers[at]
+    before, after = network.layers[:at], network.layers[at + 1 :]
+    encode = tuple(layer for layer in before if isinstance(layer, Linear))
+    if not isinstance(attention, Attention) or attention.residual or len(encode) != len(before):
+        raise CertificateError("This proof covers linear maps, one layer of attention, and a read-out", str(kinds))
+    form = target.truncated_form()
+    tokens = network.tokens or 1
+    _check_read_out(after, tokens)
+    for head in attention.heads:
+        _check_asking(head, network.tokens)
+    box = domain.fixed((tokens, network.features))
+    outputs = getattr(target, "outputs", None)
+    output = getattr(target, "output", 0) if outputs is not None else 0
+    width = attention.heads[0].output.shape[1]
+    if width != (outputs or 1) or form.weights.shape[1] != network.features or len(form.offsets.mid) not in (1, tokens):
+        got = f"{network.features} features, {tokens} tokens, {width} outputs"
+        raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
+    return Problem(encode, attention.heads, form, box.lower, box.upper, output, model)
+
+
+def _check_asking(head: Head, tokens: int | None) -> None:
+    """Raise unless every token that is read asks; one of any number of tokens reads none but itself."""
+    asked, told = head.query_rows.indices, head.key_rows
+    if asked is not None and (tokens is None or not np.array_equal(asked, np.arange(tokens))):
+        raise CertificateError("Every token asks the head, in order", f"tokens {asked.tolist()}"[:80], "Certify it against its own target")
+    if tokens is None and told is not None and told.kind != "own":
+        raise CertificateError("One of any number of tokens reads none but itself", f"{told.kind} tokens", "Certify it against its own target")
+
+
+def _check_read_out(after: tuple[object, ...], tokens: int) -> None:
+    for layer in after:
+        plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.constant is None
+        mix = layer.terms[0].mix if plain and isinstance(layer, Linear) and layer.terms[0].map is None else None
+        if mix is None or not np.array_equal(mix, np.eye(tokens, mix.shape[1])):
+            raise CertificateError("After attention, only the first tokens are read", "another layer")

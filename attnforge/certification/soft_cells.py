@@ -18,18 +18,17 @@ import numpy.typing as npt
 
 from attnforge.balls import Machine
 from attnforge.certification.enclosure.affine_heads import read_heads
-from attnforge.certification.enclosure.run import rounding
+from attnforge.certification.enclosure.run import MemoryRun, evenly, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Linear, Network
+from attnforge.network import Attention, Head, Network
 from attnforge.targets import Box, Formula
 
 Array = npt.NDArray[np.float64]
 
 SHARE = {1: 1.0, 2: 1.0, 3: 0.8, 4: 0.25}  # of the boxes of a proof, by inputs: up to three quarters of a minute
 MOST_KEYS = {1: 2000, 2: 4000, 3: 6000, 4: 7000}  # more are cells that so many boxes cannot tell apart
-ROUNDED = 1024  # boxes on which rounding is bounded at first
 
 
 def is_soft_provable(network: Network, inputs: int) -> bool:
@@ -52,17 +51,8 @@ def bound_soft_cells(
     lower, upper = domain.lower, domain.upper
     boxes = math.ceil(SHARE[lower.size] * effort.boxes)
     found = supremum_box(exact, target.tree, target.names, lower, upper, cells=boxes, workers=effort.processes)
-    return {"fit": found.bound, "rounding": _run_rounding(encode, head, domain, machine, 0.01 * found.bound)}
-
-
-def _run_rounding(encode: tuple[Linear, ...], head: Head, domain: Box, machine: Machine, enough: float) -> float:
-    """What the run adds on the whole domain, from equal boxes; not told more closely than ``enough``."""
-    axes = domain.lower.size
-    pieces = max(1, int(ROUNDED ** (1 / axes) + 1e-9))
-    edges = [np.linspace(a, b, pieces + 1) for a, b in zip(domain.lower, domain.upper, strict=True)]
-    sides = ([edge[:-1] for edge in edges], [edge[1:] for edge in edges])
-    lower, upper = (np.stack([g.ravel() for g in np.meshgrid(*side, indexing="ij")], axis=1) for side in sides)
-    return rounding(encode, (head,), lower, upper, machine, enough)
+    run = MemoryRun(encode, (head,), machine)
+    return {"fit": found.bound, "rounding": rounding(run, *evenly(lower, upper), 0.01 * found.bound)}
 
 
 def separated(head: Head, inputs: int) -> Head | None:

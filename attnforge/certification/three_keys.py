@@ -10,7 +10,6 @@ side, and d is taken around that end.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +22,6 @@ from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
 from attnforge.errors import CertificateError
 from attnforge.lemmas.kink import far_key, kink
-from attnforge.network import Claims, Head
 
 Array = npt.NDArray[np.float64]
 CLEAR = 60.0  # e^-60 of a value is below a rounding of it in every dtype
@@ -67,22 +65,36 @@ def bound_gate(problem: Problem) -> dict[str, float]:
     """Named parts: ``spacing`` (the rounded kink), ``leakage`` (opposite key, other tokens), ``rounding``."""
     if len(problem.heads) != 1:
         raise CertificateError("A gate is one head", f"{len(problem.heads)} heads")
-    head = problem.heads[0]
-    check_output(head, problem.output)
-    parts = bound_gates(problem, gates_of(head, problem.output))
+    check_output(problem.heads[0], problem.output)
+    parts = bound_gates(problem, gate_of(problem))
     return {name: float(part.max()) for name, part in zip(PARTS, parts, strict=True)}
 
 
-def gates_of(head: Head, output: int) -> Gates:
-    """The gate a head claims to be."""
-    claims = _claims(head)
+def gate_of(problem: Problem) -> Gates:
+    """The gate that the only head is: its own token's key, and others whose scores fall or rise with y beside it."""
+    head = problem.heads[0]
     if head.key_rows is None or head.key is None or head.value is None:
         raise CertificateError("A gate attends to its own token", "a head without token keys", "Rebuild the network")
-    written = head.output[:, output : output + 1]
-    sharpness = np.array([claims.sharpness])
-    return Gates(
-        head.query, head.key, head.value, written, head.memory_keys, head.memory_values, sharpness, claims.roles
-    )
+    tokens = problem.tokens(problem.lower, problem.upper)
+    first = problem.asking(tokens).rows(slice(1))
+    tilt, rows = problem.tilt(first, head.query), project(tokens, head.key, problem.machine).constant.mid
+    own = tilt @ rows[0]
+    if head.key_rows.kind == "own":
+        memory = np.zeros(0) if head.memory_keys is None else head.memory_keys @ tilt - own
+        roles, slopes = (*map(_role, memory), "self"), memory
+    else:
+        count = len(problem.lower)
+        slopes = rows[count:] @ tilt - own
+        roles = (*("self" for _ in range(count)), *map(_role, slopes))
+    if not len(slopes) or not (np.abs(slopes) > 0).all() or not np.isfinite(slopes).all():
+        raise CertificateError("A gate has a key whose score falls with y, one whose score rises, or both", "none")
+    sharpness = np.abs(slopes[:1])
+    written = head.output[:, problem.output : problem.output + 1]
+    return Gates(head.query, head.key, head.value, written, head.memory_keys, head.memory_values, sharpness, roles)
+
+
+def _role(slope: float) -> str:
+    return "low" if slope < 0 else "high"
 
 
 def bound_gates(problem: Problem, gates: Gates) -> Array:
@@ -149,16 +161,6 @@ def _around(problem: Problem, low: Array, high: Array) -> tuple[Array, Array]:
     """The boxes where the form takes values between these."""
     weights, offsets = problem.forms(input_tokens(problem.lower, problem.upper, problem.machine))
     return slab(problem.lower, problem.upper, weights, offsets, low[:, None], high[:, None])
-
-
-def _claims(head: Head) -> Claims:
-    claims = head.claims
-    found = set() if claims is None else set(claims.roles)
-    if claims is None or "self" not in found or not {"self"} < found <= {"low", "self", "high"}:
-        raise CertificateError("A gate claims a self key and a low or a high one", str(found), "Rebuild the network")
-    if not (math.isfinite(claims.sharpness) and claims.sharpness > 0):
-        raise CertificateError("A gate claims a positive sharpness", str(claims.sharpness))
-    return claims
 
 
 def _ends(problem: Problem, gates: Gates) -> list[tuple[int, float, Balls]]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from attnforge.balls import machine
 from attnforge.certification import Certificate
-from attnforge.certification.certify import FITTED
 from attnforge.certification.certify import certify as prove
 from attnforge.certification.enclosure.cost import Cost, cost
+from attnforge.certification.rules import is_expanded
+from attnforge.certification.statement import Statement
 from attnforge.compiler.budget import UNLIMITED, Budget, budget
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.estimating import with_estimate
@@ -65,9 +66,10 @@ def _asked(network: Network | Compiled, target: Any, domain: Any) -> tuple[Targe
 
 def proof_cost(compiled: Compiled, effort: str | Effort | None = None) -> Cost | None:
     """About how long proving its bound again will take; None where that is not known beforehand."""
-    if compiled.network.construction not in FITTED:
+    given, model = as_effort(effort), machine(compiled.dtype)
+    if not is_expanded(Statement(compiled.network, compiled.target, compiled.target.domain, model, given)):
         return None
-    return cost(compiled.network, compiled.target, compiled.target.domain, machine(compiled.dtype), as_effort(effort))
+    return cost(compiled.network, compiled.target, compiled.target.domain, model, given)
 
 
 def certified(

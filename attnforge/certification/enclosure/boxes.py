@@ -6,19 +6,18 @@ A box whose bound does not exceed an error already found holds no larger one, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, machine
+from attnforge.balls import machine
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.factors import factor_head
 from attnforge.certification.enclosure.fitted import is_enclosed
-from attnforge.certification.enclosure.run import rounding
+from attnforge.certification.enclosure.run import MemoryRun, evenly, rounding
 from attnforge.certification.enclosure.several_inputs import SLACK, ErrorOnBoxes
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.network import Head, Linear, Network, check_architecture, rounded
+from attnforge.network import Network, check_architecture, rounded
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]
@@ -52,7 +51,9 @@ def bounds_on_boxes(
         if check_architecture(run) != 1:
             return None
         factors = tuple(factor_head(encode, head, network.features) for head in heads)
-        added = _rounding(encode, heads, domain, machine(dtype), enough)
+        cells = evenly(domain.lower, domain.upper, CELLS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            added = rounding(MemoryRun(encode, heads, machine(dtype)), *cells, enough)
     except (CertificateError, RefusalError):  # another architecture, or numbers that do not fit the dtype
         return None
     error = ErrorOnBoxes(factors, target.tree, target.names, domain.upper - domain.lower)
@@ -63,12 +64,3 @@ def bounds_on_boxes(
 
     return bounds
 
-
-def _rounding(encode: tuple[Linear, ...], heads: tuple[Head, ...], domain: Box, model: Machine, enough: float) -> float:
-    """What rounding adds, at most, on an even cover of the domain."""
-    per_axis = max(1, int(CELLS ** (1 / domain.lower.size)))
-    edges = [np.linspace(a, b, per_axis + 1) for a, b in zip(domain.lower, domain.upper, strict=True)]
-    lower = np.array(list(product(*(edge[:-1] for edge in edges))))
-    upper = np.array(list(product(*(edge[1:] for edge in edges))))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return rounding(encode, heads, lower, upper, model, enough)

@@ -103,15 +103,15 @@ def _factor(encode: tuple[Linear, ...], head: Head, keys: Array, group: list[int
         memory_values=np.asarray(head.memory_values)[first],
     )
     exact = affine_head(encode, part, inputs)
-    slopes = _to_balls(exact.slopes)
+    slopes = to_balls(exact.slopes)
     reads = tuple(i for i in range(inputs) if slopes.mid[i].any() or slopes.rad[i].any())
-    return Factor(slopes, _to_balls(exact.offsets)[0], reads)
+    return Factor(slopes, to_balls(exact.offsets)[0], reads)
 
 
 def _product(values: Array, output: Array) -> Balls:
     """The first output of every key."""
     found = _matrix(values) * _matrix(output[:, :1])
-    return _to_balls(found)[:, 0]
+    return to_balls(found)[:, 0]
 
 
 def _matrix(array: Array) -> arb_mat:
@@ -119,7 +119,7 @@ def _matrix(array: Array) -> arb_mat:
     return arb_mat(rows, columns, [arb(float(value)) for value in array.ravel()])
 
 
-def _to_balls(matrix: arb_mat) -> Balls:
+def to_balls(matrix: arb_mat) -> Balls:
     """Midpoints rounded to nearest, radii from above; numbers that float64 holds stay exact."""
     shape = matrix.nrows(), matrix.ncols()
     entries = matrix.entries()

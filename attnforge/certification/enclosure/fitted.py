@@ -14,7 +14,7 @@ from attnforge.balls import Machine, add_up, gamma, precision, product_up, up
 from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
 from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
-from attnforge.certification.enclosure.run import SLACK, LinearInput, rounding
+from attnforge.certification.enclosure.run import SLACK, LinearInput, MemoryRun, evenly, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.certification.enclosure.terms import Term, terms_of
 from attnforge.effort import NORMAL, Effort
@@ -51,7 +51,7 @@ class FittedBound:
 
 @dataclass(frozen=True, eq=False)
 class _Enclosed:
-    """The supremum, and the cells (C, D), or along a linear form (C, 1), on which to look at rounding."""
+    """The supremum, and the ends (D,), or along a linear form (1,), between which to look at rounding."""
 
     bound: float
     seen: float
@@ -150,8 +150,8 @@ def _part(progress: Report | None, start: float, end: float) -> Report | None:
 
 
 def _with_rounding(network: Network, machine: Machine, found: _Enclosed) -> FittedBound:
-    encode, heads = read_heads(network)
-    added = rounding(encode, heads, found.lower, found.upper, machine, NEGLIGIBLE * found.bound, found.form)
+    run = MemoryRun(*read_heads(network), machine, found.form)
+    added = rounding(run, *evenly(found.lower, found.upper), NEGLIGIBLE * found.bound)
     return FittedBound({"fit": found.bound, "rounding": added}, found.seen, found.limit)
 
 
@@ -171,10 +171,9 @@ def _on_a_line(line: Line, domain: Box, progress: Report | None, effort: Effort)
     """Cells of the linear form; rounding looks at the form with weights rounded to float64, whose ends differ a bit."""
     ends = line.lower, line.upper
     found = supremum(line.heads, line.tree, line.forms, *ends, cells=effort.intervals, progress=progress)
-    low, high = (np.array([[getattr(cell, end)] for cell in found.cells]) for end in ("lower", "upper"))
-    low[low == line.lower], high[high == line.upper] = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
+    low, high = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
     form = LinearInput(line.weights, domain.lower.ravel(), domain.upper.ravel()) if domain.lower.size > 1 else None
-    return _Enclosed(found.bound, found.seen, found.limit, low, high, form)
+    return _Enclosed(found.bound, found.seen, found.limit, np.array([low]), np.array([high]), form)
 
 
 def _on_a_box(network: Network, target: Formula, domain: Box, progress: Report | None, effort: Effort) -> _Enclosed:
@@ -182,13 +181,13 @@ def _on_a_box(network: Network, target: Formula, domain: Box, progress: Report |
     lower, upper = domain.lower.ravel(), domain.upper.ravel()
     cells = boxes_allowed(network, effort)
     if lower.size > MOST_INPUTS or cells < FEWEST * effort.boxes:
-        return _Enclosed(math.inf, 0.0, "heads too large to be looked at on enough boxes", lower[None], upper[None])
+        return _Enclosed(math.inf, 0.0, "heads too large to be looked at on enough boxes", lower, upper)
     found = supremum_box(
         network, target.tree, target.names, lower, upper, cells=cells, progress=progress, workers=effort.processes
     )
-    loose = found.bound > max(LOOSE * found.seen, 1e-9 * float(found.cells.size.max()))
-    bound = math.inf if loose else found.bound
-    return _Enclosed(bound, found.seen, found.limit, found.cells.lower, found.cells.upper)
+    size = sum(float(np.abs(np.asarray(head.memory_values) @ head.output).max()) for head in network.heads)
+    bound = math.inf if found.bound > max(LOOSE * found.seen, 1e-9 * size) else found.bound
+    return _Enclosed(bound, found.seen, found.limit, lower, upper)
 
 
 def boxes_allowed(network: Network, effort: Effort = NORMAL) -> int:

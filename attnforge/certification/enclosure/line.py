@@ -49,12 +49,17 @@ class Line:
 
 
 def line_of(
-    heads: tuple[AffineHead, ...], tree: Node, names: Sequence[str], box: Box, parallel: float = PARALLEL
+    heads: tuple[AffineHead, ...],
+    tree: Node,
+    names: Sequence[str],
+    box: Box,
+    parallel: float = PARALLEL,
+    apart: float = PARALLEL,
 ) -> Line | None:
     """The line along which heads and formula vary, or None if there is none. Runs in the caller's precision.
 
     ``parallel`` is how much of the formula's forms, relative to them, may be beside the heads' direction: what the
-    dtype's weights can say. The bound is as much larger.
+    dtype's weights can say; ``apart`` how much of a score may be. The bound is as much larger.
     """
     if depth(tree) > DEEPEST:
         return None
@@ -69,7 +74,7 @@ def line_of(
         if not beside <= parallel * abs(slope) * frame.size:
             return None
         forms[name] = slope, form.offset + _around_zero(beside)
-    reduced = [_reduced(head, frame) for head in heads]
+    reduced = [_reduced(head, frame, apart) for head in heads]
     if any(each is None for each in reduced):
         return None
     rounded = np.array([float(weight) for weight in frame.weights])
@@ -137,17 +142,22 @@ def _frame(heads: tuple[AffineHead, ...], box: Box) -> _Frame | None:
     return _Frame(weights, pivot, low, high)
 
 
-def _reduced(head: AffineHead, frame: _Frame) -> AffineHead | None:
-    """The head as one of y, its offsets enlarged by what its scores are not functions of y."""
+def _reduced(head: AffineHead, frame: _Frame, apart: float) -> AffineHead | None:
+    """The head as one of y, its offsets enlarged by what its scores are not functions of y, and its values alike."""
     count, inputs = head.slopes.ncols(), head.slopes.nrows()
-    slopes, offsets = [], []
+    slopes, offsets, values, tilts = [], [], head.values.entries(), []
     for k in range(count):
         slope, beside = frame.along([head.slopes[i, k] for i in range(inputs)])
-        if not beside <= PARALLEL:
+        if not beside <= apart:
             return None
         slopes.append(slope)
         offsets.append(head.offsets[0, k] + _around_zero(beside))
-    return AffineHead(arb_mat(1, count, slopes), arb_mat(1, count, offsets), head.values)
+    for k, tilt in head.tilts:
+        slope, beside = frame.along(tilt.entries())
+        values[k] = values[k] + _around_zero(beside)
+        tilts.append((k, arb_mat(1, 1, [slope])))
+    along = arb_mat(1, count, slopes), arb_mat(1, count, offsets), arb_mat(count, 1, values)
+    return AffineHead(*along, tuple(tilts))
 
 
 def _around_zero(radius: arb) -> arb:

@@ -15,20 +15,20 @@ not suffice, the expansion gets more terms.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat, arb_series, ctx
 
 from attnforge.balls import add_up, precision, upper
+from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.affine_heads import AffineHead
-from attnforge.certification.enclosure.progress import Progress
-from attnforge.effort import NORMAL, TIME, time_is_up
+from attnforge.effort import NORMAL
 from attnforge.targets.expression import derivative
 from attnforge.targets.expression.evaluate import bounds, taylor
 from attnforge.targets.expression.intervals import Interval
@@ -45,6 +45,8 @@ BLURRED = 0.02  # the part of a bound that balls around a point may have
 CLOSE = 1.1  # the bound may exceed the largest error found by this factor
 BLIND = "what can be told of points as near as float64 numbers, or of weights known to so many digits"
 NOTHING = 1e-32  # an error that need not be told from zero
+FAR = 64.0  # a key whose score is so much lower than another's weighs nothing beside it in float64
+BATCH = 8  # cells cut at once: few are cut in vain, and the search takes no time beside the balls
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +63,6 @@ class Cell:
     seen: float
     blur: float
     bits: int
-
-
-@dataclass(frozen=True, eq=False)
-class Supremum:
-    """The proved bound, the largest error found, and the cells that cover the domain.
-
-    ``limit`` says what ended the search before the bound was close to the error found, if anything did.
-    """
-
-    bound: float
-    seen: float
-    cells: tuple[Cell, ...]
-    limit: str | None
 
 
 def supremum(
@@ -93,61 +82,45 @@ def supremum(
     fraction of the way. ``name`` is the formula's variable; or the formula's variables are affine functions of the
     point, with slopes and offsets known to lie in balls.
     """
-    error = ErrorOnIntervals(heads, tree, {name: (arb(1), arb(0))} if isinstance(name, str) else name)
-    return _search(error, lower, upper, close, cells, Progress(progress))
-
-
-def _search(error: ErrorOnIntervals, low: float, high: float, close: float, limit: int, progress: Progress) -> Supremum:
-    start = error.on(low, high)
-    heap, seen, count, done = [(-start.bound, 0, start)], start.seen, 1, []
-    ended = None
-    while heap and -heap[0][0] > (goal := max(close * seen, NOTHING)) and count < limit:
-        if time_is_up():
-            ended = TIME
-            break
-        cell = heapq.heappop(heap)[2]
-        ends = [(cell.lower, cell.upper)] if error.sharpen(cell, count) else _halves(cell)
-        if not ends or error.is_blind(cell):
-            done.append(cell)
-            continue
-        for each in ends:
-            child = error.on(*each)
-            seen = max(seen, child.seen)
-            heapq.heappush(heap, (-child.bound, count, child))
-            count += 1
-        progress.tell(-heap[0][0], goal)
-    cells = (*done, *(entry[2] for entry in heap))
-    bound = max(cell.bound for cell in cells)
-    if bound <= max(close * seen, NOTHING):
-        return Supremum(bound, seen, cells, None)
-    return Supremum(bound, seen, cells, ended or (f"{limit} cells" if count >= limit else BLIND))
-
-
-def _halves(cell: Cell) -> list[tuple[float, float]]:
-    middle = cell.lower / 2 + cell.upper / 2
-    return [(cell.lower, middle), (middle, cell.upper)] if cell.lower < middle < cell.upper else []
+    error = ErrorOnIntervals(heads, tree, {name: (arb(1), arb(0))} if isinstance(name, str) else name, close)
+    rules = Rules(close, cells, BATCH, NOTHING, blind=BLIND)
+    return branch_and_bound(error.look, np.array([[lower]]), np.array([[upper]]), rules, progress)
 
 
 class ErrorOnIntervals:
     """The heads' sum minus the formula, expanded on cells, with as many terms and bits as were found necessary."""
 
-    def __init__(self, heads: tuple[AffineHead, ...], tree: Node, forms: Mapping[str, Form]) -> None:
+    def __init__(
+        self, heads: tuple[AffineHead, ...], tree: Node, forms: Mapping[str, Form], close: float = CLOSE
+    ) -> None:
         self.rows, self.tree, self.forms = [_Row(head) for head in heads], tree, dict(forms)
         self.slopes = {name: derivative(tree, name) for name in forms}
         self.order, self.bits = next(iter(ORDERS)), BITS[0]
+        self.close, self.seen, self.count = close, 0.0, 0
 
-    def sharpen(self, cell: Cell, count: int) -> bool:
-        """More terms after so many cells, more bits where balls blur this cell's bound; whether that may help it."""
-        self.order = next((order for order, cells in ORDERS.items() if count < cells), self.order)
-        blurred = cell.blur > BLURRED * cell.bound and math.isfinite(cell.bound)
-        if blurred and cell.bits == self.bits:
-            self.bits = next((bits for bits in BITS if bits > self.bits), self.bits)
-        return blurred and cell.bits < self.bits
+    def look(self, lower: Array, upper: Array, _: Any) -> Found:
+        """Bounds on cells; those that balls blur are looked at again, once there are more bits."""
+        cells = [self.on(low, high) for low, high in zip(lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True)]
+        bound, seen = (np.array([getattr(cell, name) for cell in cells]) for name in ("bound", "seen"))
+        blurred = np.array([self._is_blurred(cell) for cell in cells])
+        self.seen, self.count = max(self.seen, float(seen.max())), self.count + len(cells)
+        self._sharpen(bool(np.any(bound[blurred] > max(self.close * self.seen, NOTHING))))
+        return Found.of(bound, seen, settled=[self._is_blind(cell) for cell in cells], again=blurred)
 
-    def is_blind(self, cell: Cell) -> bool:
+    def _is_blurred(self, cell: Cell) -> bool:
+        """Whether more bits would lessen the bound."""
+        return math.isfinite(cell.bound) and cell.blur > BLURRED * cell.bound and cell.bits < BITS[-1]
+
+    def _is_blind(self, cell: Cell) -> bool:
         """Whether the bound is what balls around the middle make of the error there, with as many bits as there are."""
         blurred = cell.bits == BITS[-1] and cell.blur > BLURRED * cell.bound
         return blurred and cell.bound <= CLOSE * (cell.seen + 2 * cell.blur)
+
+    def _sharpen(self, blurred: bool) -> None:
+        """More terms after so many cells, more bits where balls blur what is to be cut."""
+        self.order = next((order for order, cells in ORDERS.items() if self.count < cells), self.order)
+        if blurred:
+            self.bits = next((bits for bits in BITS if bits > self.bits), self.bits)
 
     def on(self, low: float, high: float) -> Cell:
         """The bound on a cell: by series where there is one, else by slopes or ranges."""
@@ -172,8 +145,16 @@ class ErrorOnIntervals:
         except NotSmoothError:
             bound, seen = self._rough(at[0], over, point, arb(low), arb(high), r)
             blur = float(seen.rad())
+        if high <= np.nextafter(low, np.inf, dtype=np.float64) + 2 * np.spacing(max(abs(low), abs(high))):
+            bound = min(bound if bound == bound else math.inf, self._by_values(whole, middle, arb(low), arb(high)))
         found = float(abs(seen).lower()) if seen.is_finite() else 0.0
         return Cell(low, high, bound if bound == bound else math.inf, max(0.0, found), blur, self.bits)
+
+    def _by_values(self, whole: arb, middle: float, low: arb, high: arb) -> float:
+        """Between neighbouring numbers: heads lie among the values of the keys that may win, whatever their weights."""
+        formula = bounds(self.tree, self._between(low, high))
+        heads = sum((row.hull(whole, middle) for row in self.rows), start=arb(0))
+        return upper(abs(heads - formula.lower.union(formula.upper)))
 
     def _heads(self, x: arb, middle: float) -> arb_series:
         parts = [row.series(x, middle, self.order, self.bits) for row in self.rows]
@@ -205,6 +186,7 @@ class _Row:
     def __init__(self, head: AffineHead) -> None:
         self.slopes, self.offsets = head.slopes.entries(), head.offsets.entries()
         self.values = [head.values[k, 0] for k in range(len(self.slopes))]
+        self.tilts = {k: tilt[0, 0] for k, tilt in head.tilts}
         self._near = np.array([float(a.mid()) for a in self.slopes]), np.array([float(b.mid()) for b in self.offsets])
         self._powers: dict[tuple[int, int, int], tuple[list[arb], list[arb], arb_mat]] = {}
 
@@ -214,12 +196,36 @@ class _Row:
         winner = int((near_slopes * middle + near_offsets).argmax())
         tilts, shifts, powers = self._relative(winner, order, bits)
         weights = [(d * x + b).exp() for d, b in zip(tilts, shifts, strict=True)]
-        columns = arb_mat(len(weights), 2, [z for w, v in zip(weights, self.values, strict=True) for z in (w * v, w)])
+        values = list(self.values)
+        for k, slope in self.tilts.items():
+            values[k] = values[k] + slope * x
+        columns = arb_mat(len(weights), 2, [z for w, v in zip(weights, values, strict=True) for z in (w * v, w)])
         found = powers * columns
         above, below = ([found[j, i] for j in range(order + 1)] for i in (0, 1))
+        if self.tilts:  # of a value v + g t, the weight's coefficient before times g
+            rising = powers * arb_mat(len(weights), 1, [w * self.tilts.get(k, arb(0)) for k, w in enumerate(weights)])
+            above = [above[0], *(a + rising[j, 0] for j, a in enumerate(above[1:]))]
         if not below[0] > 0:
             raise NotSmoothError("weights whose sum may vanish")
         return arb_series(above) / arb_series(below)
+
+    def hull(self, x: arb, middle: float) -> arb:
+        r"""A ball around the values that the head takes: those of keys near the winner, widened by what others weigh.
+
+        With h a mean of near values and far weights $w_k$, the head is $h + \sum_k w_k (v_k - h)$.
+        """
+        near_slopes, near_offsets = self._near
+        winner = int((near_slopes * middle + near_offsets).argmax())
+        values = [value + self.tilts.get(k, arb(0)) * x for k, value in enumerate(self.values)]
+        found, outside, mass = values[winner], arb(0), arb(0)
+        for slope, offset, value in zip(self.slopes, self.offsets, values, strict=True):
+            behind = (slope - self.slopes[winner]) * x + offset - self.offsets[winner]
+            if behind < -FAR:
+                outside, mass = outside + behind.exp() * abs(value - values[winner]), mass + behind.exp()
+            else:
+                found = found.union(value)
+        outside += mass * 2 * found.rad()
+        return found + (-outside).union(outside)
 
     def _relative(self, winner: int, order: int, bits: int) -> tuple[list[arb], list[arb], arb_mat]:
         """Slopes and offsets relative to the winner's, and the matrix d_k^j / j!, kept for each arithmetic."""

@@ -19,60 +19,69 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, gamma, product_up
+from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, project
-from attnforge.effort import time_is_up
 from attnforge.network import Head, Linear
 
 Array = npt.NDArray[np.float64]
 
 BLOCK = 2**20  # pairs of a cell and a key held at once
 PAIRS = 2**23  # pairs looked at to sharpen the bound, at most
+CELLS = 1024  # of an even cover, at first: those that matter are cut
 SLACK = 1 + 2.0**-30  # for the roundings of an expression of positive terms, sums over the keys included
 CLOSE = 1.05  # cells are cut until the bound is this near to what it is at points
-HALVINGS = 60  # of a cell, at most: float64 has no more
 TOP = 16  # cells whose middles are those points
 KEYS = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
 LARGEST = 700.0  # exponents above are not told apart
 EXPONENTIAL, EXPONENTIAL_64 = 40, 8  # roundings charged to one: 20 units in the last place, 4 in float64
 
 
-def rounding(
-    encode: tuple[Linear, ...],
-    heads: tuple[Head, ...],
-    lower: Array,
-    upper: Array,
-    machine: Machine,
-    enough: float = 0.0,
-    form: LinearInput | None = None,
-) -> float:
+class Run(Protocol):
+    """A network as it runs: on cells (C, D), bounds (C,) of what rounding adds; ``sharp`` ones take longer."""
+
+    @property
+    def keys(self) -> int: ...
+
+    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array: ...
+
+
+def rounding(run: Run, lower: Array, upper: Array, enough: float = 0.0) -> float:
     """The largest difference between the run and exact arithmetic on cells (C, D) from ``lower`` to ``upper``.
 
-    The bound is over all outputs. Cells where it exceeds ``enough`` are looked at closely, and cut. With ``form`` the
-    cells (C, 1) are intervals of a linear form of the input, which the heads read.
+    The bound is over all outputs. Cells where it exceeds ``enough`` are looked at closely, and cut.
     """
-    run = _Run(encode, heads, machine, form)
-    found = run.on(lower, upper)
-    open_ = found > enough
-    settled, left = float(found[~open_].max(initial=0.0)), PAIRS
-    low, high = lower[open_], upper[open_]
-    found = run.on(low, high, sharp=True) if len(low) else found
-    for _ in range(HALVINGS if len(low) else 0):
-        top = np.argsort(-found)[:TOP]
-        middle = low[top] / 2 + high[top] / 2
-        goal = max(enough, CLOSE * float(run.on(middle, middle, sharp=True).max()))
-        cut = found > goal
-        left -= 2 * int(cut.sum()) * run.keys
-        if not cut.any() or left < 0 or time_is_up():
-            break
-        settled = max(settled, float(found[~cut].max(initial=0.0)))
-        low, high = run.halves(low[cut], high[cut])
-        found = run.on(low, high, sharp=True)
-    return max(settled, float(found.max())) * SLACK
+
+    def look(lows: Array, highs: Array, _: Any) -> Found:
+        bound, seen = run.on(lows, highs), np.zeros(len(lows))
+        close = np.flatnonzero(bound > enough)
+        if len(close):
+            bound[close] = run.on(lows[close], highs[close], sharp=True)
+            top = close[np.argsort(-bound[close])[:TOP]]
+            middle = lows[top] / 2 + highs[top] / 2
+            seen[top] = run.on(middle, middle, sharp=True)
+        return Found.of(bound, seen, (highs - lows).argmax(axis=1))
+
+    rules = Rules(CLOSE, len(lower) + PAIRS // run.keys, negligible=enough)
+    return branch_and_bound(look, lower, upper, rules).bound * SLACK
+
+
+def evenly(lower: Array, upper: Array, cells: int = CELLS) -> tuple[Array, Array]:
+    """About so many equal cells of a box (D,), as lower and upper ends (C, D).
+
+    >>> [ends.ravel().tolist() for ends in evenly(np.zeros(1), np.ones(1), 2)]
+    [[0.0, 0.5], [0.5, 1.0]]
+    """
+    pieces = max(1, int(cells ** (1 / len(lower)) + 1e-9))
+    edges = [np.linspace(a, b, pieces + 1) for a, b in zip(lower, upper, strict=True)]
+    sides = ([edge[:-1] for edge in edges], [edge[1:] for edge in edges])
+    low, high = (np.stack([axis.ravel() for axis in np.meshgrid(*side, indexing="ij")], axis=1) for side in sides)
+    return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +111,14 @@ class LinearInput:
         )
 
 
-class _Run:
-    """The run of some heads in some dtype, and what rounding does to it on cells."""
+class MemoryRun:
+    """The run of heads over constant keys, and what rounding does to it on cells.
+
+    With ``form`` the cells (C, 1) are intervals of a linear form of the input, which the heads read.
+    """
 
     def __init__(
-        self, encode: tuple[Linear, ...], heads: tuple[Head, ...], machine: Machine, form: LinearInput | None
+        self, encode: tuple[Linear, ...], heads: tuple[Head, ...], machine: Machine, form: LinearInput | None = None
     ) -> None:
         self.encode, self.heads, self.machine, self.form = encode, heads, machine, form
         self.keys = sum(head.memory_size for head in heads)
@@ -132,14 +144,6 @@ class _Run:
         added = gamma(terms - 1 if len(parts) > 1 else 0, self.machine.roundoff) * (off + size)
         found = (off + added).max(axis=1) * SLACK
         return np.where(np.isnan(found), np.inf, found)
-
-    def halves(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        """Cells cut in two across their longest axis."""
-        rows, axis = np.arange(len(lower)), (upper - lower).argmax(axis=1)
-        middle = lower[rows, axis] / 2 + upper[rows, axis] / 2
-        first, second = upper.copy(), lower.copy()
-        first[rows, axis] = second[rows, axis] = middle
-        return np.concatenate([lower, second]), np.concatenate([first, upper])
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,20 +257,24 @@ def _output(weights: Weights, values: Array, output: Array, machine: Machine, sh
     return (disturbed + made) * SLACK, size if values.shape[1] == 1 else share @ mass
 
 
-def disturbed_mean(weights: Weights, written: Array, mass: Array, terms: int) -> tuple[Array, Array]:
-    """How far (C,) disturbed weights move the mean of ``written`` (p,), and a bound of that mean.
+def disturbed_mean(
+    weights: Weights, written: Array, mass: Array, terms: int, varying: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """How far (C,) disturbed weights move the mean of ``written``, (p,) or (C, p), and a bound of that mean.
 
-    What is written are sums of ``terms`` products, of size ``mass``.
+    What is written are sums of ``terms`` products, of size ``mass``; on a cell it may vary by ``varying`` (C, p).
     """
     at = weights.at()
-    middle = at @ written / at.sum(axis=1)
+    middle = (at * written).sum(axis=1) / at.sum(axis=1)
     signed = written - middle[:, None]
-    gap = (np.abs(signed) + gamma(terms + 2) * (mass + np.abs(middle)[:, None])) * SLACK
-    farthest = gap.max(axis=1)
+    gap = (np.abs(signed) + gamma(terms + 2) * (mass + np.abs(middle)[:, None]) + varying) * SLACK
+    share = weights.share()
+    within = np.fmin((share * gap).sum(axis=1), 2 * gap.max(axis=1)) * SLACK  # no weight is larger than its share
     moved = np.abs((at * signed).sum(axis=1)) + ((weights.change() + gamma(len(written) + 8) * at) * gap).sum(axis=1)
-    spread = np.fmin(moved * SLACK / weights.total(weights.moved), farthest)
+    drifted = (share * varying).sum(axis=1) * SLACK
+    spread = np.fmin(moved * SLACK / weights.total(weights.moved) + drifted, within)
     disturbed = (weights.disturbance() * (gap + spread[:, None])).sum(axis=1) * SLACK
-    disturbed = np.fmin(disturbed / weights.total(weights.moved + weights.eta), 2 * farthest)  # within the values
+    disturbed = np.fmin(disturbed / weights.total(weights.moved + weights.eta), within)
     return disturbed, (np.abs(middle) + spread) * SLACK
 
 

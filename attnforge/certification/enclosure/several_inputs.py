@@ -20,12 +20,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import precision, upper
+from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.bernstein import largest_size
 from attnforge.certification.enclosure.factors import FactorHead, factor_head
@@ -33,9 +35,8 @@ from attnforge.certification.enclosure.formula_jets import formula_jets
 from attnforge.certification.enclosure.head_jets import head_jets
 from attnforge.certification.enclosure.jets import Degrees, Jets, degrees
 from attnforge.certification.enclosure.kinks import kink_cuts
-from attnforge.certification.enclosure.progress import Progress
-from attnforge.effort import NORMAL, TIME, check_time, time_is_up
-from attnforge.errors import CertificateError, OutOfTimeError
+from attnforge.effort import NORMAL, check_time
+from attnforge.errors import CertificateError
 from attnforge.network import Network
 from attnforge.targets.expression import derivative
 from attnforge.targets.expression.evaluate import bounds
@@ -58,49 +59,22 @@ THINNEST = 2.0**-60  # radii below are enlarged: their powers must not underflow
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Boxes from ``lower`` to ``upper`` (C, D), each with bounds (C,) of |output| (``size``) and |error| (``bound``).
+    """Bounds (C,) of |error| on boxes.
 
     ``seen`` is an error attained in the box, from below; ``floor`` is what float64 alone makes of the bound; ``cut``
     is the axis that adds most to it.
     """
 
-    lower: Array
-    upper: Array
-    size: Array
     bound: Array
     seen: Array
     floor: Array
     cut: npt.NDArray[np.int64]
-
-    def take(self, index: npt.NDArray[np.generic]) -> Cells:
-        """Some of the boxes."""
-        return Cells(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
-
-    def join(self, other: Cells) -> Cells:
-        """Both sets of boxes."""
-        return join([self, other])
-
-    def __len__(self) -> int:
-        return len(self.bound)
 
 
 def join(sets: Sequence[Cells]) -> Cells:
     """All boxes of some sets, in their order."""
     names = Cells.__dataclass_fields__
     return Cells(*(np.concatenate([getattr(each, name) for each in sets]) for name in names))
-
-
-@dataclass(frozen=True, eq=False)
-class BoxSupremum:
-    """The proved bound, the largest error found, and the cells that cover the box.
-
-    ``limit`` says what ended the search before the bound was close to the error found, if anything did.
-    """
-
-    bound: float
-    seen: float
-    cells: Cells
-    limit: str | None
 
 
 def supremum_box(
@@ -114,7 +88,7 @@ def supremum_box(
     cells: int = NORMAL.boxes,
     progress: Callable[[float], None] | None = None,
     workers: int = 1,
-) -> BoxSupremum:
+) -> Supremum:
     """A bound of |first output - formula| on the box, for one layer of heads over constant keys.
 
     Cutting ends when the bound is within ``close`` of the largest error found, at a limit of cells, or when time is
@@ -122,7 +96,14 @@ def supremum_box(
     long. The result does not depend on it.
     """
     error, low, high = error_on_box(network, tree, names, lower, upper)
-    return _Search(error, close, cells, Progress(progress), workers).run(low, high)
+
+    def look(lows: Array, highs: Array, _: Any) -> Found:
+        found = _shared(error, lows, highs, workers)
+        settled = found.bound <= FLOORS * found.floor
+        return Found.of(found.bound, found.seen, found.cut, settled)
+
+    rules = Rules(close, cells, BATCH, blind="what the proof's own float64 numbers can tell")
+    return branch_and_bound(look, *first_boxes(error, low, high), rules, progress)
 
 
 def error_on_box(
@@ -143,52 +124,21 @@ def error_on_box(
     return ErrorOnBoxes(heads_, tree, tuple(names), high - low), low, high
 
 
-class _Search:
-    """Boxes, the worst of which are cut."""
+def _shared(error: ErrorOnBoxes, lower: Array, upper: Array, workers: int) -> Cells:
+    """Blocks of boxes, by several processes where there are enough."""
+    parts = error.parts(len(lower))
+    if workers == 1 or len(parts) < WORTH_SHARING:
+        return join([_block(error, lower[part], upper[part]) for part in parts])
+    import joblib
 
-    def __init__(self, error: ErrorOnBoxes, close: float, limit: int, progress: Progress, workers: int) -> None:
-        self.error, self.close, self.limit, self.progress, self.workers = error, close, limit, progress, workers
+    tasks = [joblib.delayed(error.block)(lower[part], upper[part]) for part in parts]
+    with joblib.parallel_config("loky", inner_max_num_threads=1):
+        return join(joblib.Parallel(n_jobs=workers)(tasks))
 
-    def run(self, low: Array, high: Array) -> BoxSupremum:
-        """Cut until the bound is close, or a limit is reached."""
-        found = self._on(*first_boxes(self.error, low, high))
-        limit = None
-        while len(open_ := self._open(found)):
-            if len(found) >= self.limit or time_is_up():
-                limit = f"{self.limit} boxes" if len(found) >= self.limit else TIME
-                break
-            worst = open_[np.argsort(-found.bound[open_], kind="stable")[:BATCH]]
-            kept = np.setdiff1d(np.arange(len(found)), worst)
-            try:
-                halves = self._on(*_halves(found.take(worst)))
-            except OutOfTimeError:  # the boxes found so far still cover the domain
-                limit = TIME
-                break
-            found = found.take(kept).join(halves)
-            self.progress.tell(float(found.bound.max()), self.close * float(found.seen.max()))
-        bound, seen = float(found.bound.max()), float(found.seen.max())
-        if limit is None and bound > self.close * seen:
-            limit = "what the proof's own float64 numbers can tell"
-        return BoxSupremum(bound, seen, found, limit)
 
-    def _open(self, found: Cells) -> npt.NDArray[np.int64]:
-        """Boxes worth a cut."""
-        goal = np.maximum(self.close * float(found.seen.max()), FLOORS * found.floor)
-        return np.flatnonzero((found.bound > goal) & _divisible(found))
-
-    def _on(self, lower: Array, upper: Array) -> Cells:
-        parts = self.error.parts(len(lower))
-        if self.workers == 1 or len(parts) < WORTH_SHARING:
-            return join([self._block(lower[part], upper[part]) for part in parts])
-        import joblib
-
-        tasks = [joblib.delayed(self.error.block)(lower[part], upper[part]) for part in parts]
-        with joblib.parallel_config("loky", inner_max_num_threads=1):
-            return join(joblib.Parallel(n_jobs=self.workers)(tasks))
-
-    def _block(self, lower: Array, upper: Array) -> Cells:
-        check_time("looking at boxes")
-        return self.error.block(lower, upper)
+def _block(error: ErrorOnBoxes, lower: Array, upper: Array) -> Cells:
+    check_time("looking at boxes")
+    return error.block(lower, upper)
 
 
 def first_boxes(error: ErrorOnBoxes, low: Array, high: Array) -> tuple[Array, Array]:
@@ -209,19 +159,6 @@ def _apart(above: Array, below: Array) -> Array:
     back = found - above
     lost = (above - (found - back)) - (below + back)
     return np.where(lost == 0.0, found, np.nextafter(found, np.inf))
-
-
-def _divisible(cells: Cells) -> npt.NDArray[np.bool_]:
-    rows, middle = np.arange(len(cells)), _middle(cells.lower, cells.upper)
-    at = middle[rows, cells.cut]
-    return np.asarray((cells.lower[rows, cells.cut] < at) & (at < cells.upper[rows, cells.cut]))
-
-
-def _halves(cells: Cells) -> tuple[Array, Array]:
-    rows, middle = np.arange(len(cells)), _middle(cells.lower, cells.upper)
-    first, second = cells.upper.copy(), cells.lower.copy()
-    first[rows, cells.cut] = second[rows, cells.cut] = middle[rows, cells.cut]
-    return np.concatenate([cells.lower, second]), np.concatenate([first, cells.upper])
 
 
 class ErrorOnBoxes:
@@ -268,16 +205,12 @@ class ErrorOnBoxes:
             formula_at, formula_over = formula_jets(self.tree, self.names, middle, radius, self.order)
             at, over = net_at - formula_at, net_over - formula_over
             bound, seen, cut = _expanded(at, over, radius, self.pieces)
-            size = np.minimum(_terms(net_at, net_over, radius).sum(axis=0), net_over.balls().magnitude()[0]) * SLACK
         unknown = np.flatnonzero(~(at.known & over.known) & net_at.known & net_over.known)
         for cell in unknown.tolist():
             bound[cell], seen[cell], cut[cell] = self._rough(cell, net_at, net_over, lower, upper, middle, radius)
         longest = (radius / self.units).argmax(axis=1)
         known = np.isfinite(bound)
         return Cells(
-            lower,
-            upper,
-            np.where(np.isfinite(size), size, np.inf),
             np.where(known, bound, np.inf),
             np.where(np.isfinite(seen), seen, 0.0),
             np.where(at.known, at.rad[0], 0.0),

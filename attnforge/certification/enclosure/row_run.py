@@ -1,0 +1,217 @@
+r"""What rounding adds to one row of a network with one layer of attention, whatever its keys and values are made of.
+
+Scores and values are affine in the input, exactly known (:mod:`.affine_heads`); queries, keys and values of the run are
+off by what linear maps round on the whole domain (:mod:`attnforge.certification.tokens`). A score $q \cdot k$ of r
+products then errs by $|\delta q||k| + |q||\delta k| + \gamma_{r+2}|q||k|$, its difference to the winner's by what both
+do, and the query's error counts with the difference of the two keys. The rest is as in :mod:`.run`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Balls, Machine, gamma
+from attnforge.certification.enclosure.affine_heads import AffineHead
+from attnforge.certification.enclosure.factors import to_balls
+from attnforge.certification.enclosure.run import (
+    BLOCK,
+    EXPONENTIAL,
+    EXPONENTIAL_64,
+    KEYS,
+    SLACK,
+    Weights,
+    added,
+    disturbed_mean,
+    sums,
+)
+from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
+from attnforge.errors import CertificateError
+from attnforge.network import Attention, Head, Linear, Network
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """One head on the whole domain: the query's size and error (r,); keys (p, r) and values (p, v), with errors."""
+
+    query: Array
+    query_error: Array
+    keys: Balls
+    key_error: Array
+    values: Array
+    value_error: Array
+    output: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """One head in the variables of the cells: slopes (D, p) and offsets (p,) of scores; values (p,), tilts (D, p)."""
+
+    slopes: Balls
+    offsets: Balls
+    values: Balls
+    tilts: Balls
+
+    @classmethod
+    def of(cls, head: AffineHead) -> Exact:
+        """As float64 balls."""
+        slopes, offsets, values = to_balls(head.slopes), to_balls(head.offsets)[0], to_balls(head.values)[:, 0]
+        tilts = Balls.exact(np.zeros(slopes.shape))
+        for k, tilt in head.tilts:
+            found = to_balls(tilt)[:, 0]
+            tilts.mid[:, k], tilts.rad[:, k] = found.mid, found.rad
+        return cls(slopes, offsets, values, tilts)
+
+
+class RowRun:
+    """One output of one row as it runs; ``heads`` are those of the row, in the variables in which cells are cut."""
+
+    def __init__(
+        self, network: Network, row: int, feature: int, ends: tuple[Array, Array], heads: Sequence[AffineHead],
+        machine: Machine,
+    ) -> None:  # fmt: skip
+        at, attention = _attention(network, row)
+        state, context = _rows(network, ends, at, machine)
+        self.machine = machine
+        asking = [head for head in attention.heads if head.query_rows.indices is None or at[1] in head.query_rows.indices]
+        self.noise = [_noise(head, state, context, at[1], feature, machine) for head in asking]
+        self.heads = [Exact.of(head) for head in heads[: len(asking)]]
+        self.beside = _residual(state, at[1], feature) if attention.residual else (0.0, 0.0)
+        self.terms = sum(len(head.output) for head in asking) + attention.residual
+
+    @property
+    def keys(self) -> int:
+        """Keys in all."""
+        return sum(len(noise.key_error) for noise in self.noise) or 1
+
+    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array:
+        """Bounds (C,) on cells; ``sharp`` ones take longer."""
+        step = max(1, BLOCK // self.keys)
+        blocks = [slice(i, i + step) for i in range(0, len(lower), step)]
+        return np.concatenate([self._block(lower[block], upper[block], sharp) for block in blocks])
+
+    def _block(self, lower: Array, upper: Array, sharp: bool) -> Array:
+        box = Balls.between(lower, upper)
+        parts = [_head(exact, noise, box, self.machine, sharp) for exact, noise in zip(self.heads, self.noise, strict=True)]
+        off = np.sum([part[0] for part in parts], axis=0) + self.beside[1]
+        size = np.sum([part[1] for part in parts], axis=0) + self.beside[0]
+        found = (off + gamma(max(self.terms - 1, 0), self.machine.roundoff) * (off + size)) * SLACK
+        return np.where(np.isnan(found), np.inf, found)
+
+
+def _attention(network: Network, row: int) -> tuple[tuple[int, int], Attention]:
+    """The number of the layer of attention, the row of it that an output row reads, and the layer."""
+    kinds = [isinstance(layer, Attention) for layer in network.layers]
+    if kinds.count(True) != 1:
+        raise CertificateError("This proof covers one layer of attention", f"{kinds.count(True)} layers")
+    number = kinds.index(True)
+    for layer in reversed(network.layers[number + 1 :]):
+        row = _picked(layer, row)
+    layer = network.layers[number]
+    if not isinstance(layer, Attention):
+        raise CertificateError("This proof covers one layer of attention", type(layer).__name__)
+    return (number, row), layer
+
+
+def _picked(layer: object, row: int) -> int:
+    """The row that a row of a plain read-out is."""
+    plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.constant is None
+    mix = layer.terms[0].mix if plain and isinstance(layer, Linear) and layer.terms[0].map is None else None
+    if mix is None or np.count_nonzero(mix[row]) != 1 or mix[row].max() != 1.0:
+        raise CertificateError("After attention, rows are read as they are", "another layer")
+    return int(mix[row].argmax())
+
+
+def _rows(
+    network: Network, ends: tuple[Array, Array], at: tuple[int, int], machine: Machine
+) -> tuple[Tokens, Tokens | None]:
+    """The rows that the layer of attention sees, on the whole domain (flat ends, the second input's last)."""
+    told, width = network.context or (0, 0)
+    second = (told or 0) * width
+    lower, upper = (end[: len(end) - second].reshape(-1, network.features) for end in ends)
+    state = whole_input(lower, upper, machine)
+    for layer in network.layers[: at[0]]:
+        state = mixed_linear(layer, state, machine) if isinstance(layer, Linear) else state
+    if not second:
+        return state, None
+    context = whole_input(*(end[len(end) - second :].reshape(-1, width) for end in ends), machine)
+    for layer in network.context_layers:
+        context = mixed_linear(layer, context, machine) if isinstance(layer, Linear) else context
+    return state, context
+
+
+def _noise(head: Head, state: Tokens, context: Tokens | None, row: int, feature: int, machine: Machine) -> Noise:
+    query = project(state.rows(slice(row, row + 1)), head.query, machine)
+    keys, values = [], []
+    if head.memory_keys is not None and head.memory_values is not None:
+        keys.append((Balls.exact(head.memory_keys), np.zeros(head.memory_keys.shape)))
+        values.append((np.abs(head.memory_values), np.zeros(head.memory_values.shape)))
+    if head.key is not None and head.value is not None:
+        rows = _read(head, row, state, context)
+        key, value = project(rows, head.key, machine), project(rows, head.value, machine)
+        keys.append((inner(key.slope, key.box, key.constant), key.error))
+        values.append((value.magnitude(), value.error))
+    both = Balls(*(np.concatenate([getattr(key, part) for key, _ in keys]) for part in ("mid", "rad")))
+    sizes, errors = (np.concatenate(parts) for parts in zip(*values, strict=True))
+    error = np.concatenate([error for _, error in keys])
+    output = head.output[:, feature]
+    return Noise(query.magnitude()[0], query.error[0], both, error, sizes, errors, output)
+
+
+def _read(head: Head, row: int, state: Tokens, context: Tokens | None) -> Tokens:
+    if head.key_rows is not None and head.key_rows.kind == "own":
+        return state.rows(slice(row, row + 1))
+    source = state if context is None or (head.key_rows is not None and head.key_rows.source == "state") else context
+    chosen = None if head.key_rows is None else head.key_rows.indices
+    return source if chosen is None else source.rows(chosen)
+
+
+def _residual(state: Tokens, row: int, feature: int) -> tuple[float, float]:
+    """Size and error of what a residual adds."""
+    return float(state.magnitude()[row, feature]), float(state.error[row, feature])
+
+
+def _head(exact: Exact, noise: Noise, box: Balls, machine: Machine, sharp: bool) -> tuple[Array, Array]:
+    """On every cell: the rounding of one head, and a bound of its exact output."""
+    weights = _weights(exact, noise, box, machine)
+    written = Balls.exact(box.mid) @ exact.tilts + exact.values
+    varying = box.rad @ exact.tilts.magnitude() + written.rad
+    mass = noise.values @ np.abs(noise.output)
+    disturbed, size = disturbed_mean(weights, written.mid, mass, 1, varying)
+    share = weights.share()
+    lost_in = added(share, noise.values, noise.output, machine, sharp)
+    made = sums(share, noise.values, noise.output, size + disturbed, machine, lost_in)
+    carried = share @ (noise.value_error @ np.abs(noise.output))
+    return (disturbed + made + carried) * SLACK, np.maximum(size, share @ mass) if len(noise.output) > 1 else size
+
+
+def _weights(exact: Exact, noise: Noise, box: Balls, machine: Machine) -> Weights:
+    scores = Balls.exact(box.mid) @ exact.slopes + exact.offsets
+    winner = scores.mid.argmax(axis=1)
+    cells, unit = np.arange(len(winner)), machine.accumulation
+    moved = scores.rad + scores.rad[cells, winner][:, None]
+    for slope, radius in zip(exact.slopes.mid, box.rad.T, strict=True):
+        moved += np.abs(slope - slope[winner][:, None]) * radius[:, None]
+    moved += 2 * box.magnitude() @ exact.slopes.rad + 2.0**-50 * (np.abs(scores.mid) + np.abs(scores.mid).max(axis=1)[:, None])
+    moved[cells, winner] = 0.0  # relative to itself
+    eta = np.zeros_like(moved)
+    for f in range(len(noise.query)):
+        reach = noise.keys.rad[:, f] + noise.keys.rad[winner, f][:, None]
+        apart = np.abs(noise.keys.mid[:, f] - noise.keys.mid[winner, f][:, None]) + reach
+        off = noise.key_error[:, f] + noise.key_error[winner, f][:, None]
+        eta += apart * noise.query_error[f] + noise.query[f] * off
+    both = (noise.keys.magnitude() + noise.key_error) @ noise.query
+    wrong = gamma(len(noise.query) + 2, unit) * (both + both[winner][:, None])
+    relative = scores.mid - scores.mid[cells, winner][:, None]
+    apart = (relative + moved + eta + wrong).max(axis=1, keepdims=True) - relative + moved + eta + wrong
+    subtracted = unit * (apart if machine.name == "float64" else 4 * apart + both + both[winner][:, None])
+    each = 1 + (EXPONENTIAL_64 if machine.name == "float64" else EXPONENTIAL)
+    exponentials = gamma(math.ceil(len(both) / KEYS) * each, unit) + 4 * len(noise.query) * machine.underflow
+    eta = eta + wrong + subtracted * (1 + 2.0**-12) + exponentials
+    return Weights(relative, moved * SLACK, eta * SLACK)

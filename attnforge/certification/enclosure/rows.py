@@ -1,0 +1,145 @@
+"""Any network with one layer of attention, row by row, where it and its target follow one linear form.
+
+Literal layouts, gates, residuals, several heads of one form, weights of any origin: each output is a sum of softmax
+heads with affine scores (:mod:`.affine_heads`), expanded along the form (:mod:`.line`, :mod:`.one_input`); what the run
+adds is bounded on the same form (:mod:`.row_run`). Scores need not be functions of the form exactly: what they are not
+widens them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_mat
+
+from attnforge.balls import precision
+from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
+from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
+from attnforge.certification.enclosure.one_input import READ, supremum
+from attnforge.certification.enclosure.row_run import RowRun
+from attnforge.certification.enclosure.run import evenly, rounding
+from attnforge.certification.statement import Proof, Statement
+from attnforge.errors import CertificateError
+from attnforge.targets import Box, Formula, TruncatedLinear
+from attnforge.targets.expression.simplify import of, plus, times
+from attnforge.targets.expression.tree import Constant, Node, Variable
+
+Array = npt.NDArray[np.float64]
+
+APART = 1.0  # what a score may vary by beside the form: weights are then known up to a factor e
+NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One output of one row, and the formula of the inputs, by number, that it is compared with."""
+
+    row: int
+    feature: int
+    tree: Node
+    inputs: dict[str, int]
+
+
+def prove_rows(statement: Statement) -> Proof:
+    """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
+    run, tokens = statement.run, _tokens(statement)
+    box = statement.domain.fixed((tokens, run.features))
+    ends = box.lower.ravel(), box.upper.ravel()
+    proofs, known = [], {}
+    with precision(READ):
+        rows = read_rows(run, tokens)
+        for entry in _entries(statement, tokens):
+            heads = rows[entry.row].output(entry.feature)
+            line = _line(heads, entry, ends, statement)
+            key = _key(line)
+            known[key] = known.get(key) or _along(line, statement)
+            fit, limit = known[key]
+            cells = evenly(np.array([line.lower]), np.array([line.upper]))
+            on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)
+            proofs.append((fit, rounding(on, *cells, NEGLIGIBLE * fit), limit))
+    limits = [limit for *_, limit in proofs if limit is not None]
+    parts = {"fit": max(fit for fit, *_ in proofs), "rounding": max(added for _, added, _ in proofs)}
+    return Proof(parts, limit=limits[0] if limits else None)
+
+
+def _along(line: Line, statement: Statement) -> tuple[float, str | None]:
+    found = supremum(
+        line.heads, line.tree, line.forms, line.lower, line.upper, cells=statement.effort.intervals,
+        progress=statement.progress,
+    )  # fmt: skip
+    return found.bound, found.limit
+
+
+def _tokens(statement: Statement) -> int:
+    """How many tokens are looked at; one stands for any number of tokens that read none but themselves."""
+    run, target = statement.run, statement.target
+    rows = target.rows if isinstance(target, TruncatedLinear) else 1
+    if run.tokens is None:
+        for head in run.heads:
+            if head.query_rows.indices is not None or (head.key_rows is not None and head.key_rows.kind != "own"):
+                raise CertificateError("One of any number of tokens reads none but itself", "other rows")
+    return run.tokens or rows
+
+
+def _entries(statement: Statement, tokens: int) -> Iterator[Entry]:
+    """Every output, with its formula."""
+    target = statement.target
+    if isinstance(target, Formula):
+        yield Entry(0, 0, target.tree, {name: i for i, name in enumerate(target.names)})
+        return
+    if not isinstance(target, TruncatedLinear):
+        raise CertificateError("This proof covers formulas and truncated linear functions", target.describe())
+    for i in range(tokens):
+        w, t = target.w[min(i, len(target.w) - 1)], float(target.t[min(i, len(target.t) - 1)])
+        names = {f"x[{j}]": i * target.features + j for j in range(target.features)}
+        form = plus(*(times(Constant(float(v)), Variable(name)) for v, name in zip(w, names, strict=True)), Constant(t))
+        tree = of("clamp", form, Constant(target.lower), Constant(target.upper))
+        for j in range(target.outputs or 1):
+            wanted = tree if j == target.output or target.outputs is None else Constant(0.0)
+            yield Entry(i, j, wanted, names)
+
+
+def _line(heads: tuple[AffineHead, ...], entry: Entry, ends: tuple[Array, Array], statement: Statement) -> Line:
+    """Heads and formula along the form that both follow, among the inputs that either reads."""
+    read = sorted(set(entry.inputs.values()) | {i for head in heads for i in _reads(head)})
+    small = tuple(_restricted(head, read) for head in heads)
+    named = {number: name for name, number in entry.inputs.items()}
+    names = [named.get(i, f"other[{i}]") for i in read]
+    low, high = (end[read] for end in ends)
+    if len(read) == 1:
+        return Line(small, entry.tree, {names[0]: (arb(1), arb(0))}, *_pair(low, high), np.ones(1), _pair(low, high))
+    parallel = max(PARALLEL, 8 * statement.machine.roundoff)
+    line = line_of(small, entry.tree, names, Box(low, high), parallel, APART)
+    if line is None:
+        raise CertificateError("Scores and target follow one linear form", "several")
+    return line
+
+
+def _pair(low: Array, high: Array) -> tuple[float, float]:
+    return float(low[0]), float(high[0])
+
+
+def _reads(head: AffineHead) -> list[int]:
+    """The inputs that scores or values depend on."""
+    parts = [head.slopes, *(tilt for _, tilt in head.tilts)]
+    return [i for i in range(head.slopes.nrows()) if any(not part[i, k].is_zero() for part in parts for k in range(part.ncols()))]
+
+
+def _restricted(head: AffineHead, inputs: list[int]) -> AffineHead:
+    def rows(matrix: arb_mat) -> arb_mat:
+        return arb_mat(len(inputs), matrix.ncols(), [matrix[i, k] for i in inputs for k in range(matrix.ncols())])
+
+    return AffineHead(rows(head.slopes), head.offsets, head.values, tuple((k, rows(tilt)) for k, tilt in head.tilts))
+
+
+def _key(line: Line) -> object:
+    """Two rows whose numbers are the same, balls and all, have the same error."""
+    matrices = [m for head in line.heads for m in (head.slopes, head.offsets, head.values, *(t for _, t in head.tilts))]
+    numbers = [entry for matrix in matrices for entry in matrix.entries()] + [z for form in line.forms.values() for z in form]
+    exact = tuple((z.mid().man_exp(), z.rad().man_exp()) for z in numbers)
+    places = tuple(tuple(k for k, _ in head.tilts) for head in line.heads)
+    return exact, places, line.tree, line.lower, line.upper
+

@@ -1,0 +1,238 @@
+"""The rules of the prover, each a lemma about networks of some shape, and which of them speak about a statement.
+
+A rule reads the numbers of a network, checks its hypotheses and gives named parts of a bound; where they do not hold it
+raises, with the reason. None asks how a network was built or what it is called. The first that holds is taken: lemmas
+about single heads come before enclosures, which come before what covers any stack of layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attnforge.certification.anchored import bound_anchored, problem_of
+from attnforge.certification.composition import bound_relu_network
+from attnforge.certification.cross import bound_cross
+from attnforge.certification.cross import is_looked_at as is_joint_formula
+from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
+from attnforge.certification.enclosure.rows import prove_rows
+from attnforge.certification.in_context.head import bound_head
+from attnforge.certification.max_affine import bound_max_affine, is_looked_at
+from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
+from attnforge.certification.stack import bound_stack
+from attnforge.certification.statement import Proof, Statement
+from attnforge.certification.three_keys import bound_gate
+from attnforge.errors import AttnforgeError, CertificateError, RefusalError, TargetError
+from attnforge.network import Attention, Linear, Network, Softmax
+from attnforge.network.apply import apply_layer
+from attnforge.targets import AttentionHead, Formula, ReluNetwork, Table, TruncatedLinear
+
+UNPROVED = "fitted values: the error between the points looked at is not bounded"
+UNKNOWN = "nothing is known of the target's smoothness"
+ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in the last place"
+
+SAMPLES = 256  # points at which it is seen whether a head chooses or blends
+CHOOSES = 0.85  # the largest weight, an input, from which on it does: scores of neighbours differ by 5 and more
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A proof, and whether it may speak about a statement at all; ``last`` ones only where no other came to an end."""
+
+    prove: Callable[[Statement], Proof]
+    speaks_about: Callable[[Statement], bool]
+    last: bool = False
+
+
+def prove(statement: Statement) -> Proof:
+    """The proof by the first rule whose hypotheses hold; ``sampled`` where nothing can be known, or nothing came out.
+
+    Raises what the first rule that applies to this kind of target said against the network, if every rule did.
+    """
+    if nothing := _nothing_known(statement):
+        return Proof({}, "sampled", (nothing,))
+    against: list[AttnforgeError] = []
+    unfinished: list[Proof] = []
+    for rule in RULES:
+        if not rule.speaks_about(statement) or (rule.last and unfinished):
+            continue
+        try:
+            proof = rule.prove(statement)
+        except (CertificateError, RefusalError) as reason:
+            against.append(reason)
+            continue
+        if np.isfinite(proof.bound):
+            return proof
+        unfinished.append(proof)
+    if unfinished:
+        ended = [f"; the proof ended at {proof.limit}" for proof in unfinished if proof.limit is not None]
+        return Proof({}, "sampled", (UNPROVED + "".join(ended[:1]),))
+    raise _strongest(against, statement)
+
+
+def _nothing_known(statement: Statement) -> str | None:
+    """Why no bound can be had of this target, if so."""
+    target = statement.target
+    if isinstance(target, Table):
+        return UNPROVED
+    known = isinstance(target, Formula | TruncatedLinear | ReluNetwork | AttentionHead)
+    return None if known or target.lipschitz() is not None else UNKNOWN
+
+
+def _strongest(against: list[AttnforgeError], statement: Statement) -> AttnforgeError:
+    """What a dtype cannot do says more than which shape a network does not have."""
+    if not against:
+        return CertificateError("A rule must speak about the target", statement.target.describe(), "Measure it instead")
+    return next((reason for reason in against if isinstance(reason, RefusalError)), against[0])
+
+
+def _parts(bound: Callable[..., dict[str, float]], *, searches: bool = False) -> Callable[[Statement], Proof]:
+    """A proof from a function of network, target, domain, machine and, where it searches, effort."""
+
+    def proved(statement: Statement) -> Proof:
+        more = (statement.effort,) if searches else ()
+        return Proof(bound(statement.run, statement.target, statement.domain, statement.machine, *more))
+
+    return proved
+
+
+def _regular(proved: Callable[[Statement], Proof], looks: Callable[[Network, Formula], bool]) -> Callable[[Statement], Proof]:
+    """A proof that rests on the target's Lipschitz constant, unless it looks at the formula itself."""
+
+    def rested(statement: Statement) -> Proof:
+        target = statement.target
+        if isinstance(target, Formula) and looks(statement.run, target):
+            return replace(proved(statement), assumptions=(ENCLOSED,))
+        known = target.lipschitz()
+        if known is None:
+            raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
+        if known.proved:
+            return proved(statement)
+        given = f"the target is Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
+        return replace(proved(statement), status="conditional", assumptions=(given,))
+
+    return rested
+
+
+def _truncated(statement: Statement) -> Proof:
+    """One truncated linear function, by a gate or by rows of anchors."""
+    problem = problem_of(statement.run, statement.target, statement.domain, statement.machine)
+    gate = any(head.key_rows is not None and head.key_rows.kind == "own" for head in problem.heads)
+    if gate:
+        return Proof(bound_gate(problem))
+    try:
+        return Proof(bound_anchored(problem))
+    except CertificateError as reason:
+        try:
+            return Proof(bound_gate(problem))
+        except CertificateError:
+            raise reason from None
+
+
+def _rectified(statement: Statement) -> Proof:
+    """A ReLU network, or the one that a piecewise affine formula is."""
+    target = statement.target
+    exact = target.rectified() if isinstance(target, Formula) else target
+    return Proof(bound_relu_network(statement.run, exact, statement.domain, statement.machine))
+
+
+def _enclosed(statement: Statement) -> Proof:
+    """Heads over constant keys against a formula: along a line, term by term, or on boxes."""
+    target = statement.target
+    if not may_be_enclosed(target):
+        return Proof({"fit": np.inf})
+    found = prove_fitted(
+        statement.run, target, statement.domain, statement.machine, statement.progress, statement.effort
+    )
+    return Proof(found.parts, assumptions=() if statement.domain.lower.size == 1 else (ENCLOSED,), limit=found.limit)
+
+
+def _stacked(statement: Statement) -> Proof:
+    run, target = statement.run, statement.target
+    return Proof(bound_stack(run, target, statement.domain, statement.machine.name, statement.effort))
+
+
+def _is(*kinds: type) -> Callable[[Statement], bool]:
+    return lambda statement: isinstance(statement.target, kinds)
+
+
+def _is_truncated(statement: Statement) -> bool:
+    return _has(statement.target.truncated_form)
+
+
+def _is_rectified(statement: Statement) -> bool:
+    target = statement.target
+    return isinstance(target, ReluNetwork) or (isinstance(target, Formula) and _has(target.rectified))
+
+
+def _has(form: Callable[[], object]) -> bool:
+    try:
+        form()
+    except TargetError:
+        return False
+    return True
+
+
+def _softmaxes(network: Network) -> Iterator[type]:
+    return (type(layer) for layer in network.layers if not isinstance(layer, Linear))
+
+
+def _is_tail(statement: Statement) -> bool:
+    return Softmax in _softmaxes(statement.run)
+
+
+def _is_deep(statement: Statement) -> bool:
+    return list(_softmaxes(statement.run)).count(Attention) > 1
+
+
+def _is_formula(statement: Statement) -> bool:
+    return isinstance(statement.target, Formula) and statement.run.context is None
+
+
+def _has_two_inputs(statement: Statement) -> bool:
+    return statement.run.context is not None
+
+
+def _is_soft(statement: Statement) -> bool:
+    """A formula whose head blends its keys: an expansion tells more than looking at who is chosen."""
+    return _is_formula(statement) and not chooses(statement.run, statement.domain.lower, statement.domain.upper)
+
+
+def is_expanded(statement: Statement) -> bool:
+    """Whether the proof is likely to be an expansion on cells, which may take long."""
+    return _is_soft(statement) and not (_is_truncated(statement) or _is_rectified(statement))
+
+
+def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
+    """Whether the only head chooses one of its constant keys at most points of the box, rather than blending some."""
+    if len(network.heads) != 1 or network.heads[0].memory_keys is None or network.tokens != 1:
+        return False
+    points = np.random.default_rng(0).uniform(lower, upper, size=(SAMPLES, *np.shape(lower))).reshape(SAMPLES, 1, -1)
+    head = network.heads[0]
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            break
+        points = apply_layer(layer, points)
+    scores = points[:, 0] @ head.query @ head.memory_keys.T
+    largest = 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
+    return bool(np.mean(largest ** (1 / np.size(lower))) > CHOOSES)
+
+
+_CELLS = _regular(_parts(bound_max_affine, searches=True), is_looked_at)
+
+RULES = (
+    Rule(_parts(bound_head), _is(AttentionHead)),
+    Rule(_truncated, _is_truncated),
+    Rule(_rectified, _is_rectified),
+    Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),
+    Rule(_regular(_parts(bound_two_layer), lambda *_: False), _is_deep),
+    Rule(_regular(_parts(bound_cross, searches=True), is_joint_formula), _has_two_inputs),
+    Rule(_CELLS, lambda statement: not _is_soft(statement) and not _is_deep(statement)),
+    Rule(_enclosed, _is_formula),
+    Rule(_CELLS, _is_soft),
+    Rule(prove_rows, _is(Formula, TruncatedLinear)),
+    Rule(_stacked, _is(Formula, TruncatedLinear), last=True),
+)
+"""In the order in which they are tried."""

@@ -1,0 +1,55 @@
+"""What is to be proved of a network, and what a proof says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Machine, add_up
+from attnforge.certification.certificate import Status
+from attnforge.effort import NORMAL, Effort
+from attnforge.network import Network
+from attnforge.targets import Box, Target
+
+Array = npt.NDArray[np.float64]
+Report = Callable[[float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """|run(x) - target(x)| <= bound for every x of the domain: the network with weights as the machine holds them.
+
+    ``progress`` is told the fraction of the proof that is done.
+    """
+
+    run: Network
+    target: Target
+    domain: Box
+    machine: Machine
+    effort: Effort = NORMAL
+    progress: Report | None = None
+
+    def about(self, target: Target) -> Statement:
+        """The same network against another target on the same box."""
+        return replace(self, target=target)
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """Named parts that add up to the bound, and what it rests on; ``limit`` is what kept it from being smaller.
+
+    A bound that is infinite is none: then the search for it ended at the limit.
+    """
+
+    parts: Mapping[str, float]
+    status: Status = "proved"
+    assumptions: tuple[str, ...] = ()
+    limit: str | None = None
+
+    @property
+    def bound(self) -> float:
+        """The sum of the parts."""
+        return add_up(*self.parts.values())
