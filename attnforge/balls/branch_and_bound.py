@@ -70,7 +70,7 @@ class Look(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Supremum:
-    """The bound, the largest value attained, how many cells were looked at, and those that cover the box at the end.
+    """The bound, the largest value attained, how many cells were looked at; those that cover the box, with their bounds.
 
     ``limit`` says what ended the search before the bound was close to the value attained, if anything did.
     """
@@ -80,6 +80,7 @@ class Supremum:
     cells: int
     lower: Array
     upper: Array
+    bounds: Array
     limit: str | None
 
 
@@ -148,7 +149,7 @@ def branch_and_bound(
     bound = float(bounds.max())
     if ended is None and bound > rules.goal(seen) and not len(lower):
         ended = rules.blind
-    return Supremum(bound, seen if math.isfinite(seen) else 0.0, count, lows, highs, ended)
+    return Supremum(bound, seen if math.isfinite(seen) else 0.0, count, lows, highs, bounds, ended)
 
 
 def _worst(bound: Array, batch: int | None) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, gamma
+from attnforge.balls import Balls, Machine, add_up, gamma, product_up
 from attnforge.certification.anchored import Problem
 from attnforge.certification.three_keys import bound_gate
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
@@ -122,16 +122,17 @@ def read_bumps(layer: Layer, seen: Coordinates, machine: Machine) -> Bumps:
     ramps = [_ramp(head, seen, machine) for head in layer.heads]
     owner, place, error = np.zeros(features, dtype=np.int64), np.zeros(features), np.zeros(features)
     for feature in range(features):
-        rising, falling = np.flatnonzero(write[:, feature] == 1.0), np.flatnonzero(write[:, feature] == -1.0)
-        if len(rising) != 1 or len(falling) != 1 or np.count_nonzero(write[:, feature]) != 2:
+        rising, falling = np.flatnonzero(write[:, feature] > 0), np.flatnonzero(write[:, feature] < 0)
+        if len(rising) != 1 or len(falling) != 1:
             raise CertificateError("A bump is one ramp minus another", f"{np.count_nonzero(write[:, feature])} heads")
         up, down = ramps[rising[0]], ramps[falling[0]]
         if up.owner != down.owner or down.start != up.start + 2.0:
             raise CertificateError("The ramps of a bump read one input, two steps apart", f"feature {feature}")
         owner[feature], place[feature] = up.owner, up.start + 1.5
-        error[feature] = add_up(up.error, down.error)
-    # one addition rounds, of numbers between 0 and 1 and their errors; a half type may round the sum once more
-    error = (error + gamma(2, machine.roundoff) * (1 + error)) * SLACK
+        error[feature] = add_up(_off(up, write[rising[0], feature]), _off(down, -write[falling[0], feature]))
+    # two products and one addition round, of numbers between 0 and 1 and their errors; a half type may round once more
+    exact = bool(np.isin(np.abs(write), (0.0, 1.0)).all())
+    error = (error + gamma(2 if exact else 4, machine.roundoff) * (1 + error)) * SLACK
     return Bumps(owner, place, np.asarray(error))
 
 
@@ -140,6 +141,12 @@ class _Ramp:
     owner: int
     start: float
     error: float
+
+
+def _off(ramp: _Ramp, weight: float) -> float:
+    """How far a ramp with a weight near 1 is from one between 0 and 1."""
+    departed = Balls.exact(weight) - Balls.exact(1.0)
+    return add_up(product_up(weight, ramp.error), float(departed.magnitude()))
 
 
 def _written(head: Head, features: int) -> Array:

@@ -62,14 +62,14 @@ class Place:
 class State:
     """The registers so far, the block and the place of the last ones; or forms without an activation so far.
 
-    ``with_one``: a constant 1 follows the features.
+    ``one`` is the constant that follows the features, if one does.
     """
 
     registers: Registers
     block: int
     place: Place
     forms: Forms | None = None
-    with_one: bool = False
+    one: float | None = None
 
 
 def bound_relu_network(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
@@ -82,12 +82,12 @@ def bound_relu_network(network: Network, target: Target, domain: Box, machine: M
         if isinstance(stage, Affine):
             state = _affine(stage, _next(layers, Linear), _plain(state), machine)
         else:
-            if not state.with_one:
+            if state.one is None:
                 width = len(state.place.low)
                 identity = Affine(np.eye(width), np.zeros(width))
                 state = _affine(identity, _next(layers, Linear), _plain(state), machine)
             state = _activation(stage, _next(layers, Attention), state, machine)
-    if layers or state.with_one:
+    if layers or state.one is not None:
         raise CertificateError("The network has the layers of the target, no more", f"{len(layers)} further layers")
     error = state.place.error.values[:, 1:]
     worst = int(error.sum(axis=1).argmax())
@@ -127,13 +127,13 @@ def _plain(state: State) -> State:
 
 
 def _affine(stage: Affine, layer: Layer, state: State, machine: Machine) -> State:
-    weight, bias, with_one = _matrices(layer, stage)
+    weight, bias, one = _matrices(layer, stage)
     place, weights = state.place, Balls.exact(stage.weight)
     made = _departure(stage, weight, bias, place.size) + _rounding(weight, bias, place, machine)
     forms = state.registers.read({state.block: weights}, _columns(made * 0.0, made))
     middle = (place.middle[None] @ weights)[0] + Balls.exact(stage.bias)
     low, high = _within(middle, forms.error, *interval_stage(stage, place.low, place.high))
-    return replace(state, place=Place(low, high, middle, forms.error), forms=forms, with_one=with_one)
+    return replace(state, place=Place(low, high, middle, forms.error), forms=forms, one=one)
 
 
 def _within(middle: Balls, error: Up, low: Array, high: Array) -> tuple[Array, Array]:
@@ -167,26 +167,26 @@ def _rounding(weight: Array, bias: Array, place: Place, machine: Machine) -> Up:
     return in_any_order.least(size * Up.of(rates)) + Up.of(roundings) * machine.underflow
 
 
-def _matrices(layer: Layer, stage: Affine) -> tuple[Array, Array, bool]:
-    """The layer's W and b without the column that makes the constant 1, and whether there is one."""
+def _matrices(layer: Layer, stage: Affine) -> tuple[Array, Array, float | None]:
+    """The layer's W and b without the column that makes a constant, and that constant, if there is one."""
     if not isinstance(layer, Linear) or len(layer.terms) != 1 or layer.terms[0].mix is not None:
         raise CertificateError("An affine stage is one linear map on features", "another map")
     weight, constant = layer.terms[0].map, layer.constant
     if weight is None or weight.ndim != 2 or constant is None or len(constant) != 1:
         raise CertificateError("An affine stage has a weight and a bias, the same for all tokens", "none")
-    with_one = weight.shape[1] == stage.weight.shape[1] + 1
-    if with_one:
-        if np.any(weight[:, -1]) or constant[0, -1] != 1.0:
-            raise CertificateError("Before an activation the last feature is the constant 1", "another feature")
-        weight, constant = weight[:, :-1], constant[:, :-1]
+    one = None
+    if weight.shape[1] == stage.weight.shape[1] + 1:
+        if np.any(weight[:, -1]):
+            raise CertificateError("Before an activation the last feature is a constant", "another feature")
+        weight, constant, one = weight[:, :-1], constant[:, :-1], float(constant[0, -1])
     if weight.shape != stage.weight.shape:
         raise CertificateError("The layers have the target's widths", f"{weight.shape}, {stage.weight.shape}")
-    return weight, constant[0], with_one
+    return weight, constant[0], one
 
 
 def _activation(stage: Activation, layer: Layer, state: State, machine: Machine) -> State:
     place, forms = state.place, state.forms
-    if not isinstance(layer, Attention) or layer.residual or forms is None:
+    if not isinstance(layer, Attention) or layer.residual or forms is None or state.one is None:
         raise CertificateError("An activation is a layer of heads without residual", type(layer).__name__)
     n = len(place.low)
     expected = n + (1 if stage.slope else 0)
@@ -194,10 +194,10 @@ def _activation(stage: Activation, layer: Layer, state: State, machine: Machine)
         raise CertificateError(f"The activation has {expected} heads, one a neuron", f"{len(layer.heads)}")
     for head in layer.heads:
         _check_alone(head)
-    local, *clamp = _neurons(layer.heads[:n], stage, place, machine)
+    local, *clamp = _neurons(layer.heads[:n], stage, place, state.one, machine)
     ends = interval_stage(stage, place.low, place.high)
     if stage.slope:
-        copied = _copied(layer.heads[n], stage, place, machine)
+        copied = _copied(layer.heads[n], stage, place, state.one, machine)
         written = Up.between(*ends) + place.error[:, 1:].sum() * max(1.0, abs(stage.slope)) + local.sum() + copied
         local = local + _columns(copied * 0.0, copied + written * gamma(3, machine.roundoff))[:, 1:]
     noise = Up(np.hstack([np.zeros((n, 1)), local.values]))
@@ -224,12 +224,14 @@ def _check_alone(head: Head) -> None:
         raise CertificateError("Every token asks the heads of an activation, about itself", "another row set")
 
 
-def _neurons(heads: Sequence[Head], stage: Activation, place: Place, machine: Machine) -> tuple[Up, Array, Array]:
+def _neurons(
+    heads: Sequence[Head], stage: Activation, place: Place, one: float, machine: Machine
+) -> tuple[Up, Array, Array]:
     """The local errors (n, 3) of the heads that compute the features, and the intervals they clamp them to.
 
     Where the stage has no end, an interval that does not hold the target's values is charged for what it cuts off.
     """
-    low, high = (np.append(ends, 1.0) for ends in place.run)
+    low, high = (np.append(ends, one) for ends in place.run)
     weights = np.array([_written(j, head, len(heads)) for j, head in enumerate(heads)])
     local, (a, b) = np.zeros((len(heads), 3)), (np.empty(len(heads)) for _ in range(2))
     alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = defaultdict(list)
@@ -325,14 +327,17 @@ def _used(head: Head, j: int) -> Indices:
     return np.flatnonzero(touched)
 
 
-def _copied(head: Head, stage: Activation, place: Place, machine: Machine) -> Up:
-    """The error (n,) of the head that copies slope times its token: rounding of the slope and of two products."""
+def _copied(head: Head, stage: Activation, place: Place, one: float, machine: Machine) -> Up:
+    """The error (n,) of the head that copies slope times its token: departures of its maps, and what these round."""
     n = len(place.low)
     alone = head.key_rows is not None and head.key_rows.kind == "own" and head.memory_size == 0
-    if not alone or head.value is None or not np.array_equal(head.output, np.eye(n)):
+    if not alone or head.value is None or head.output.shape[1] != n:
         raise CertificateError("A leaky slope is a head whose only key is its token", "another head")
     wanted = np.vstack([stage.slope * np.eye(n), np.zeros((head.value.shape[0] - n, n))])
-    size = Up.of(np.append(place.size.values, 1.0))[None]  # of all that is read, the constant included
-    departure = size @ Up.of(Balls.exact(head.value) - Balls.exact(wanted))
-    rates = np.array([gamma(int(k) + 4, machine.roundoff) for k in count_roundings(head.value)])
-    return (departure + size @ Up.of(head.value) * Up.of(rates))[0]
+    size = Up.of(np.append(place.size.values, one))[None]  # of all that is read, the constant included
+    departure = size @ Up.of(Balls.exact(head.value) @ Balls.exact(head.output) - Balls.exact(wanted))
+    rates = [gamma(int(k) + 4, machine.roundoff) for k in count_roundings(head.value)]
+    valued = size @ Up.of(head.value)
+    made = valued * Up.of(np.array(rates))
+    after = np.array([gamma(int(k), machine.roundoff) for k in count_roundings(head.output)])
+    return (departure + made @ Up.of(head.output) + (valued + made) @ Up.of(head.output) * Up.of(after))[0]

@@ -82,15 +82,16 @@ def _bound(
     heavier = min(
         product_up(ratio_excess(scores), rest), max(0.0, add_up(furthest(lattice.steps, lattice.counts), -rest))
     )
-    values, largest = _values(found.values, target, lattice.centres, n), float(np.abs(found.values).max())
+    values, largest = _values(found.values, target, lattice.centres, n), float(found.values.magnitude().max())
     if not np.isfinite(found.relative):
-        got = f"{len(found.values):,} centres"
+        got = f"{len(found.scores):,} centres"
         raise RefusalError(f"{machine.name} can add up so many terms", got, "Use a smaller grid or a higher precision")
     rounding = add_up(
         product_up(constant, add_up(heavier, moved)),
         values,
+        found.written,
         product_up(found.relative, largest),
-        product_up(len(found.values), machine.underflow, largest + 1.0),
+        product_up(len(found.scores), machine.underflow, largest + 1.0),
     )
     return {"spacing": product_up(constant, half), "leakage": product_up(constant, rest), "rounding": rounding}
 
@@ -173,10 +174,10 @@ def _worst(bumps: Bumps, inputs: int) -> Array:
     return np.array([bumps.error[bumps.owner == r].max() for r in range(inputs)])
 
 
-def _values(values: Array, target: Target, centres: Array, n: int) -> float:
+def _values(values: Balls, target: Target, centres: Array, n: int) -> float:
     """How far the values (N, n k) may be from the target's own at the centres."""
     wanted = values_at(target, centres)
     if wanted.shape != values.shape:
         got = f"{values.shape[1] // n} outputs a token"
         raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
-    return float((Balls.exact(values) - wanted).magnitude().max())
+    return float((values - wanted).magnitude().max())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnforge.certification.anchored import bound_anchored, problem_of
+from attnforge.certification.anchored import Problem, bound_anchored, problem_of
 from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.cross import bound_cross
 from attnforge.certification.cross import is_looked_at as is_joint_formula
@@ -34,16 +34,26 @@ UNKNOWN = "nothing is known of the target's smoothness"
 ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in the last place"
 
 SAMPLES = 256  # points at which it is seen whether a head chooses or blends
+DEPARTED = 2.0**12  # roundings of the interval: built weights, of thousands of keys, depart by no more
+CLOSE = 0.05  # of a bound: what is charged to departures is not told more closely
 CHOOSES = 0.85  # the largest weight, an input, from which on it does: scores of neighbours differ by 5 and more
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A proof, and whether it may speak about a statement at all; ``last`` ones only where no other came to an end."""
+    """A proof, and whether it may speak about a statement at all; ``last`` ones only where no other came to an end.
+
+    ``inputs`` is how many the network takes: one, or a second one that is attended to.
+    """
 
     prove: Callable[[Statement], Proof]
     speaks_about: Callable[[Statement], bool]
+    inputs: int = 1
     last: bool = False
+
+    def covers(self, statement: Statement) -> bool:
+        """Whether the network takes as many inputs, and the target is of the right kind."""
+        return self.inputs == (1 if statement.run.context is None else 2) and self.speaks_about(statement)
 
 
 def prove(statement: Statement) -> Proof:
@@ -56,7 +66,7 @@ def prove(statement: Statement) -> Proof:
     against: list[AttnforgeError] = []
     unfinished: list[Proof] = []
     for rule in RULES:
-        if not rule.speaks_about(statement) or (rule.last and unfinished):
+        if not rule.covers(statement) or (rule.last and unfinished):
             continue
         try:
             proof = rule.prove(statement)
@@ -117,11 +127,26 @@ def _regular(proved: Callable[[Statement], Proof], looks: Callable[[Network, For
 
 
 def _truncated(statement: Statement) -> Proof:
-    """One truncated linear function, by a gate or by rows of anchors."""
+    """One truncated linear function, by a gate or by rows of anchors; by enclosure, too, where the weights depart.
+
+    A lemma charges departures at their worst, as rounding: where they are more than a dtype makes of built weights, the
+    smaller of both bounds is stated.
+    """
     problem = problem_of(statement.run, statement.target, statement.domain, statement.machine)
     gate = any(head.key_rows is not None and head.key_rows.kind == "own" for head in problem.heads)
-    if gate:
-        return Proof(bound_gate(problem))
+    proof = Proof(bound_gate(problem)) if gate else _anchored(problem)
+    size = max(map(abs, problem.interval))
+    rounding = proof.parts["rounding"]
+    if rounding <= max(DEPARTED * statement.machine.roundoff * size, CLOSE * proof.bound):
+        return proof
+    try:
+        return min(proof, prove_rows(statement), key=lambda each: each.bound)
+    except (CertificateError, RefusalError):
+        return proof
+
+
+def _anchored(problem: Problem) -> Proof:
+    """Rows of anchors; or a gate whose keys are all tokens."""
     try:
         return Proof(bound_anchored(problem))
     except CertificateError as reason:
@@ -187,17 +212,13 @@ def _is_deep(statement: Statement) -> bool:
     return list(_softmaxes(statement.run)).count(Attention) > 1
 
 
-def _is_formula(statement: Statement) -> bool:
-    return isinstance(statement.target, Formula) and statement.run.context is None
-
-
-def _has_two_inputs(statement: Statement) -> bool:
-    return statement.run.context is not None
+def _has_one_layer(statement: Statement) -> bool:
+    return not _is_deep(statement) and not _is_tail(statement)
 
 
 def _is_soft(statement: Statement) -> bool:
     """A formula whose head blends its keys: an expansion tells more than looking at who is chosen."""
-    return _is_formula(statement) and not chooses(statement.run, statement.domain.lower, statement.domain.upper)
+    return isinstance(statement.target, Formula) and not chooses(statement.run, statement.domain.lower, statement.domain.upper)
 
 
 def is_expanded(statement: Statement) -> bool:
@@ -228,9 +249,9 @@ RULES = (
     Rule(_rectified, _is_rectified),
     Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),
     Rule(_regular(_parts(bound_two_layer), lambda *_: False), _is_deep),
-    Rule(_regular(_parts(bound_cross, searches=True), is_joint_formula), _has_two_inputs),
-    Rule(_CELLS, lambda statement: not _is_soft(statement) and not _is_deep(statement)),
-    Rule(_enclosed, _is_formula),
+    Rule(_regular(_parts(bound_cross, searches=True), is_joint_formula), lambda _: True, inputs=2),
+    Rule(_CELLS, lambda statement: _has_one_layer(statement) and not _is_soft(statement)),
+    Rule(_enclosed, _is(Formula)),
     Rule(_CELLS, _is_soft),
     Rule(prove_rows, _is(Formula, TruncatedLinear)),
     Rule(_stacked, _is(Formula, TruncatedLinear), last=True),

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, add_up, gamma, product_up
+from attnforge.balls import Balls, Machine, add_up, gamma, product_up
 from attnforge.certification.bumps import Bumps
 from attnforge.certification.row_of_anchors import softmax_roundings
+from attnforge.certification.tokens import count_roundings
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Softmax
 from attnforge.network.apply import apply_layer
@@ -27,13 +28,14 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """Scores S (N, m), beta, values (N, n k); rounding of scores (absolute), of the sum (relative to the values)."""
+    """Scores S (N, m), beta, values (N, n k); rounding of scores, of the sum relative to the values, and of these."""
 
     scores: Array
     sharpness: float
-    values: Array
+    values: Balls
     disturbance: float
     relative: float
+    written: float
 
 
 def read_memory(layers: list[Layer], n: int, rows: int, bumps: Bumps, machine: Machine) -> Retrieval:
@@ -49,8 +51,9 @@ def read_memory(layers: list[Layer], n: int, rows: int, bumps: Bumps, machine: M
     rounded = product_up(gamma(1, machine.roundoff), largest)
     summed = product_up(gamma(terms + 5, machine.accumulation), largest)
     run = add_up(rounded, summed, scores.shape[1] * machine.underflow, _products(largest))
-    check_slices(layers[1:], n, np.arange(rows), rows, head.memory_values.shape[1])
-    return _retrieval(scores, head.memory_values, run, machine, _head_sum(len(scores), machine))
+    values, written = _written(Balls.exact(head.memory_values), (head.output,), machine)
+    check_slices(layers[1:], n, np.arange(rows), rows, values.shape[1])
+    return _retrieval(scores, values, run, machine, _head_sum(len(scores), machine), written)
 
 
 def read_literal(layers: list[Layer], n: int, rows: int, bumps: Bumps, machine: Machine) -> Retrieval:
@@ -71,15 +74,14 @@ def read_literal(layers: list[Layer], n: int, rows: int, bumps: Bumps, machine: 
     if not (steady and single and len(keyed) == 1) or np.any(wide[:, keyed[0]]) or np.any(wide[asked, asking[0]] != 1):
         raise CertificateError("Keys are the bumps, queries and values constants", "other features", "Rebuild it")
     factor = float(head.query[asking[0], 0] * head.key[keyed[0], 0])
-    scores, values = slopes[:, :, keyed[0]] * factor, wide @ head.value
-    if not _selects(head.value):
-        raise CertificateError("Values are features of the tokens as they are", "another value map", "Rebuild it")
+    scores = slopes[:, :, keyed[0]] * factor
+    values, rounded = _written(Balls.exact(wide), (head.value, head.output), machine)
     largest, terms = _sizes(scores, bumps, machine, float(np.abs(head.key).max()))
     written = product_up(gamma(2 * terms + 2, machine.roundoff), largest)
     run = add_up(written, product_up(gamma(6, machine.accumulation), largest), _products(largest))
     run = add_up(run, product_up(abs(factor), scores.shape[1] * machine.underflow))
     check_slices(layers[2:], n, asked, len(wide), values.shape[1])
-    return _retrieval(scores, values, run, machine, _head_sum(len(scores), machine))
+    return _retrieval(scores, values, run, machine, _head_sum(len(scores), machine), rounded)
 
 
 def read_softmax(layers: list[Layer], n: int, bumps: Bumps, machine: Machine) -> Retrieval:
@@ -95,7 +97,7 @@ def read_softmax(layers: list[Layer], n: int, bumps: Bumps, machine: Machine) ->
     largest, terms = _sizes(scores, bumps, machine, 0.0)
     written = product_up(gamma(2 * terms + 2, machine.roundoff), largest)
     run = add_up(written, product_up(gamma(4, machine.accumulation), largest), scores.shape[1] * machine.underflow)
-    return _retrieval(scores, values, run, machine, gamma(len(scores) + 2, machine.roundoff))
+    return _retrieval(scores, Balls.exact(values), run, machine, gamma(len(scores) + 2, machine.roundoff), 0.0)
 
 
 def check_slices(layers: list[Layer], n: int, asked: npt.NDArray[np.int64], rows: int, width: int) -> None:
@@ -121,8 +123,6 @@ def check_slices(layers: list[Layer], n: int, asked: npt.NDArray[np.int64], rows
 def _only_head(layer: Layer) -> Head:
     if not isinstance(layer, Attention) or len(layer.heads) != 1 or layer.residual:
         raise CertificateError("One head without residual retrieves", type(layer).__name__, "Rebuild the network")
-    if not np.array_equal(layer.heads[0].output, np.eye(len(layer.heads[0].output))):
-        raise CertificateError("The head writes its values as they are", "another output map", "Rebuild the network")
     return layer.heads[0]
 
 
@@ -139,9 +139,14 @@ def _slopes(layer: Linear, rows: int, features: int) -> tuple[Array, bool]:
     return slopes, bool(counts.max(initial=0) <= 1)
 
 
-def _selects(weights: Array) -> bool:
-    """Whether each output is one of the inputs, unchanged."""
-    return bool(np.all((weights == 0) | (weights == 1)) and np.all(weights.sum(axis=0) == 1))
+def _written(values: Balls, maps: tuple[Array, ...], machine: Machine) -> tuple[Balls, float]:
+    """Values after linear maps, and what these round: nothing where each output is a feature times a power of two."""
+    mass, made = values.magnitude(), 0.0
+    for weights in maps:
+        roundings = int(count_roundings(weights).max(initial=0))
+        mass, values = mass @ np.abs(weights) * (1 + 2.0**-40), values @ Balls.exact(weights)
+        made = add_up(made, product_up(gamma(roundings, machine.roundoff), float(mass.max())))
+    return values, made
 
 
 def _value_map(layer: Linear, n: int, centres: int) -> Array:
@@ -182,9 +187,12 @@ def _head_sum(centres: int, machine: Machine) -> float:
     return add_up(gamma(centres + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
 
 
-def _retrieval(scores: Array, values: Array, run: float, machine: Machine, relative: float) -> Retrieval:
+def _retrieval(
+    scores: Array, values: Balls, run: float, machine: Machine, relative: float, written: float
+) -> Retrieval:
     used = scores[scores != 0]
     sharpness = float(np.median(used)) if len(used) else 0.0
     if not sharpness > 0:
         raise CertificateError("Scores rise with the bumps", f"beta = {sharpness}", "Rebuild the network")
-    return Retrieval(scores, sharpness, values, add_up(run, softmax_roundings(len(scores), machine)), relative)
+    disturbance = add_up(run, softmax_roundings(len(scores), machine))
+    return Retrieval(scores, sharpness, values, disturbance, relative, written)

@@ -1,4 +1,4 @@
-"""The checker refuses what it cannot read, says why, and is not taken in by claims."""
+"""The prover reads numbers: names and claims change nothing, and what it bounds is true."""
 
 from dataclasses import replace
 
@@ -21,41 +21,47 @@ def layers(net, *more):
     return replace(net.network, layers=(*net.network.layers, *more))
 
 
-UNREADABLE = {
-    "no claims": (lambda net: with_head(net.network, claims=None), "claim"),
-    "unknown claims": (lambda net: replace(net.network, construction="magic"), "the construction it claims.*magic"),
-    "a softmax after": (lambda net: layers(net, Softmax()), "only the first tokens are read"),
-    "a linear map after": (lambda net: layers(net, Linear((Term(np.eye(1)),))), "only the first tokens are read"),
-    "a second layer": (lambda net: layers(net, net.network.layers[-1]), None),
-    "two terms": (
-        lambda net: replace(
-            net.network,
-            layers=(
-                Linear((*net.network.layers[0].terms, *net.network.layers[0].terms), net.network.layers[0].constant),
-                *net.network.layers[1:],
-            ),
-        ),
-        "linear maps of one term",
-    ),
-    "no attention": (lambda net: replace(net.network, layers=net.network.layers[:1]), None),
-    "not finite": (lambda net: with_head(net.network, output=np.array([[np.nan]])), "finite"),
+def doubled(net):
+    first = net.network.layers[0]
+    twice = Linear((*first.terms, *first.terms), first.constant)
+    return replace(net.network, layers=(twice, *net.network.layers[1:]))
+
+
+def residual(net):
+    *before, attention = net.network.layers
+    width = attention.heads[0].query.shape[0]
+    padded = tuple(replace(head, output=np.pad(head.output, ((0, 0), (0, width - 1)))) for head in attention.heads)
+    return replace(
+        net.network, layers=(*before, Attention(padded, residual=True), Linear((Term(np.eye(width)[:, :1]),)))
+    )
+
+
+CHANGED = {
+    "no claims": lambda net: with_head(net.network, claims=None),
+    "another name": lambda net: replace(net.network, construction="magic"),
+    "a linear map after": lambda net: layers(net, Linear((Term(2 * np.eye(1)),))),
+    "a softmax after": lambda net: layers(net, Softmax()),
+    "a second layer": lambda net: layers(net, net.network.layers[-1]),
+    "two terms": doubled,
+    "a residual": residual,
+    "no attention": lambda net: layers(replace(net, network=replace(net.network, layers=net.network.layers[:1]))),
+    "not finite": lambda net: with_head(net.network, output=np.array([[np.nan]])),
 }
+PROVED = {"no claims", "another name", "two terms"}
 
 
-@pytest.mark.parametrize("what", UNREADABLE)
+@pytest.mark.parametrize("what", CHANGED)
 @pytest.mark.parametrize("name", NETS)
-def test_networks_it_cannot_read_are_refused_with_the_reason(name, what):
-    change, match = UNREADABLE[what]
-    with pytest.raises(af.AttnforgeError, match=match):
-        certify(change(NETS[name]), NETS[name].target)
-
-
-def test_a_residual_is_refused():
-    net = af.constructions.gate([1.0], 0.0, -1, 1, outputs=2)
-    encode, attention = net.network.layers
-    residual = replace(net.network, layers=(encode, Attention(attention.heads, residual=True)))
-    with pytest.raises(af.CertificateError, match="one layer of attention"):
-        certify(residual, net.target)
+def test_other_networks_are_judged_by_their_numbers(name, what):
+    """Whoever wrote them, whatever they are called: what is bounded is true."""
+    net = NETS[name]
+    try:
+        network = CHANGED[what](net)
+        bound = certify(network, net.target).bound
+    except af.AttnforgeError:
+        assert what not in PROVED
+        return
+    assert worst(running(net, network)) <= bound
 
 
 def test_targets_of_another_shape_are_refused():
@@ -66,23 +72,28 @@ def test_targets_of_another_shape_are_refused():
             certify(net.network, other)
 
 
-def test_targets_that_are_not_truncated_linear_are_refused():
+def test_a_target_that_the_network_has_little_to_do_with():
     target = Formula("x*y", af.Box([-1.0, -1.0], [1.0, 1.0]), ("x", "y"))
-    with pytest.raises(af.TargetError, match="truncated linear"):
-        certify(NETS["gate"].network, target)
+    try:
+        bound = certify(NETS["gate"].network, target).bound
+    except af.CertificateError:
+        return
+    points = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+    assert np.abs(NETS["gate"].network(points[:, None])[:, 0, 0] - points.prod(axis=1)).max() <= bound
 
 
-def test_keys_that_depend_on_the_input_are_refused():
+@pytest.mark.parametrize("change", [{"key": 1e-3}, {"key_rows": Rows.some(np.arange(7))}])
+def test_keys_that_no_builder_writes(change):
+    """Keys that vary with the input, fewer rows than there are: enclosed, or refused."""
     net = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=8, layout="literal")
-    key = net.network.heads[0].key
-    with pytest.raises(af.CertificateError, match="depend on the input"):
-        certify(with_head(net.network, key=changed(key, (0, 0), 1e-3)), net.target)
-
-
-def test_rows_the_proof_does_not_know_are_refused():
-    net = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=8, layout="literal")
-    with pytest.raises(af.AttnforgeError):
-        certify(with_head(net.network, key_rows=Rows.some(np.arange(7))), net.target)
+    head = net.network.heads[0]
+    fields = {"key": changed(head.key, (0, 0), change["key"])} if "key" in change else change
+    mutant = with_head(net.network, **fields)
+    try:
+        bound = certify(mutant, net.target).bound
+    except af.AttnforgeError:
+        return
+    assert worst(running(net, mutant)) <= bound
 
 
 def lies(net):
@@ -108,18 +119,10 @@ def lies(net):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_lies_in_the_claims_never_give_a_bound_below_the_error(name):
+def test_lies_in_the_claims_change_nothing(name):
     net = NETS[name]
-    error, outcomes = max(worst(net), af.measure(net, points=2000).sup), set()
     for what, network in lies(net):
-        try:
-            bound = certify(network, net.target).bound
-        except (af.CertificateError, af.RefusalError):
-            outcomes.add("refused")
-            continue
-        outcomes.add("bounded")
-        assert bound >= error, what
-    assert outcomes == {"refused", "bounded"}
+        assert certify(network, net.target).bound == net.certificate.bound, what
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -151,7 +154,7 @@ def test_changed_weights_are_refused_or_charged(name):
         assert worst(running(net, mutant)) <= bound
 
     law()
-    assert min(seen.values()) > 0, seen
+    assert seen["charged"] > 0, seen
 
 
 def test_a_bare_network_needs_a_target():

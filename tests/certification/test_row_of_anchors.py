@@ -32,10 +32,10 @@ def problem_of(net, network=None):
 
 def read(net, network=None):
     problem, run = problem_of(net, network)
-    grid = read_grid(problem)
     tokens = problem.tokens(problem.lower, problem.upper)
     keys = read_keys(run.heads[0], tokens, problem.machine, 0)
     asking = problem.asking(tokens)
+    grid = read_grid(problem, [keys], asking)
     weights, offsets = problem.forms(asking)
     places = grid.places[0]
     middle = int(places[len(places) // 2])

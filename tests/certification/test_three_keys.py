@@ -9,7 +9,7 @@ import pytest
 import attnforge as af
 from attnforge.balls import MACHINES, machine
 from attnforge.certification.anchored import Problem
-from attnforge.certification.three_keys import _read, bound_gate, gates_of
+from attnforge.certification.three_keys import _read, bound_gate, gate_of
 from attnforge.network import rounded
 from tests.laws.cases import changed, running, with_claims, with_head, worst
 
@@ -33,7 +33,7 @@ def test_disturbance_covers_exact_scores(dtype, beta):
     """In exact arithmetic with the rounded weights the scores depart from -beta (y - a), beta (y - b) by less."""
     net = build(dtype, sharpness=beta)
     problem, run = problem_of(net)
-    found = _read(problem, gates_of(run.heads[0], 0), problem.tokens(problem.lower, problem.upper))
+    found = _read(problem, gate_of(problem), problem.tokens(problem.lower, problem.upper))
     encode, head = run.layers[0], run.heads[0]
     worst_gap = Fraction(0)
     for x in np.random.default_rng(3).uniform(-3, 3, size=(60, 2)):
@@ -77,38 +77,21 @@ def test_outer_values_are_charged(entry):
     net = build()
     values = net.network.heads[0].memory_values
     mutant = with_head(net.network, memory_values=changed(values, (entry, 0), values[entry, 0] + 0.01))
-    assert af.certify(mutant, net.target).parts["rounding"] >= 0.01
+    assert 0.01 <= af.certify(mutant, net.target).bound <= 0.0101
     assert worst(running(net, mutant)) == pytest.approx(0.01, rel=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"roles": ("low", "high", "anchor")}, "self key and a low or a high"),
-        ({"roles": ("self", "low", "high")}, "comes after its constant ones"),
-        ({"sharpness": 0.0}, "positive sharpness"),
-        ({"sharpness": -3.0}, "positive sharpness"),
-    ],
+    "changes",
+    [{"roles": ("high", "low", "self")}, {"roles": ("self", "low", "high")}, {"sharpness": 7.0}, {"sharpness": -3.0}],
 )
-def test_false_claims_are_refused(changes, match):
+def test_claims_are_not_read(changes):
     net = build()
-    with pytest.raises(af.CertificateError, match=match):
-        af.certify(with_claims(net.network, **changes), net.target)
-
-
-@pytest.mark.parametrize("changes", [{"roles": ("high", "low", "self")}, {"sharpness": 7.0}, {"sharpness": 1e30}])
-def test_lies_never_make_the_bound_smaller_than_the_error(changes):
-    net = build()
-    try:
-        bound = af.certify(with_claims(net.network, **changes), net.target).bound
-    except af.AttnforgeError:
-        return
-    assert bound >= worst(net)
-    assert bound >= net.certificate.bound
+    assert af.certify(with_claims(net.network, **changes), net.target).bound == net.certificate.bound
 
 
 def test_an_end_without_a_key_is_charged():
-    """A gate that claims a high key only does not cut off below: the proof may not take its low end for granted."""
+    """A gate that has a high key only does not cut off below: the proof may not take its low end for granted."""
     net = build()
     head = net.network.heads[0]
     keys, values = head.memory_keys[1:], head.memory_values[1:]
@@ -127,6 +110,7 @@ def test_a_second_key_for_an_end_is_refused():
         head.claims, roles=("low", "high", "low", "self"), positions=np.insert(head.claims.positions, 2, 50.0)
     )
     mutant = with_head(net.network, memory_keys=keys, memory_values=values, claims=claims)
-    assert worst(running(net, mutant)) > 1.0
-    with pytest.raises(af.CertificateError, match="one key for each end"):
-        af.certify(mutant, net.target)
+    problem, _ = problem_of(net, mutant)
+    with pytest.raises(af.CertificateError, match="score falls with y"):
+        bound_gate(problem)
+    assert 1.0 < worst(running(net, mutant)) <= af.certify(mutant, net.target).bound

@@ -106,7 +106,7 @@ def read_rows(network: Network, tokens: int) -> list[Row]:
     """
     told, width = network.context or (0, 0)
     first, second = tokens * network.features, (told or 0) * width
-    widest = max(*(head.query.shape[0] for head in network.heads), network.features)
+    widest = max([network.features, *(head.query.shape[0] for head in network.heads)])
     if told is None or (first + second) * tokens * widest > MOST:
         raise RefusalError("Rows are read one by one where they are few", f"{tokens:,} tokens", "Certify fewer")
     rows, context = _inputs(tokens, network.features, 0, first + second), _inputs(told, width, first, first + second)

@@ -15,7 +15,7 @@ def test_cells_of_one_input(text, tol):
     """About as many as there are: within a factor of five, looked at or kept."""
     net = af.compile(text, {"x": (-1, 1)}, tol=tol, construction="tensor_grid")
     line = as_line(net.network, net.target, net.domain, machine("float64"))
-    kept = len(supremum(line.heads, line.tree, line.forms, line.lower, line.upper).cells)
+    kept = len(supremum(line.heads, line.tree, line.forms, line.lower, line.upper).lower)
     found = cost(net.network, net.target, net.domain)
     assert kept / 5 <= found.cells <= 5 * kept
     assert 0 < found.seconds <= found.most_seconds
@@ -23,7 +23,7 @@ def test_cells_of_one_input(text, tol):
 
 def test_boxes_of_two_inputs():
     net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6, construction="tensor_grid")
-    kept = len(supremum_box(net.network, net.target.tree, ("x", "y"), [-1, -1], [1, 1]).cells)
+    kept = len(supremum_box(net.network, net.target.tree, ("x", "y"), [-1, -1], [1, 1]).lower)
     found = cost(net.network, net.target, net.domain)
     assert kept / 6 <= found.cells <= 6 * kept
     assert found.most_cells == boxes_allowed(net.network)

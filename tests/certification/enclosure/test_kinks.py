@@ -46,4 +46,4 @@ def test_a_kink_anywhere_takes_few_boxes(place):
     found = supremum_box(net.network, net.target.tree, ("x", "y"), [-1, -1], [1, 1])
     assert found.limit is None
     assert found.bound <= 1.2 * found.seen
-    assert len(found.cells) < 1500
+    assert len(found.lower) < 1500

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import attnforge as af
 from attnforge.balls import machine, precision
 from attnforge.certification.enclosure.affine_heads import read_heads
-from attnforge.certification.enclosure.run import _added, rounding
+from attnforge.certification.enclosure.run import MemoryRun, _added, rounding
 from attnforge.network import Attention, Head, Linear, Network, Term, rounded
 
 TYPES = {"float64": np.float64, "float32": np.float32}
@@ -104,8 +104,8 @@ def one_run(network, x, dtype, rng):
 
 
 def bound_of(network, lower, upper, dtype, **more):
-    encode, heads = read_heads(network)
-    return rounding(encode, heads, np.atleast_2d(lower), np.atleast_2d(upper), machine(dtype), **more)
+    run = MemoryRun(*read_heads(network), machine(dtype))
+    return rounding(run, np.atleast_2d(lower), np.atleast_2d(upper), **more)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 2), st.integers(1, 2), st.integers(1, 2), st.sampled_from(sorted(TYPES)))

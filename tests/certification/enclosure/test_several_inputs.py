@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnforge as af
-from attnforge.balls import machine
-from attnforge.certification.enclosure import several_inputs
+from attnforge.balls import branch_and_bound, machine
 from attnforge.certification.enclosure.affine_heads import read_heads
-from attnforge.certification.enclosure.run import rounding
+from attnforge.certification.enclosure.run import MemoryRun, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Network, Term, apply
@@ -86,19 +85,17 @@ def test_random_heads_are_never_above_their_bound(seed, inputs, grid):
     ends = np.array([[-1.0] * inputs, [1.0] * inputs])
     found = proved(network, tree, ends, cells=int(rng.integers(1, 300)))
     points, measured = errors(network, tree, ends, 300)
-    sizes = np.abs(apply(network, points[:, None])[:, 0, 0])
-    inside = ((found.cells.lower <= points[:, None]) & (points[:, None] <= found.cells.upper)).all(axis=2)
+    inside = ((found.lower <= points[:, None]) & (points[:, None] <= found.upper)).all(axis=2)
     assert inside.any(axis=1).all()
     slack = 1e-12
-    assert (np.where(inside, measured[:, None], 0.0) <= found.cells.bound + slack).all()
-    assert (np.where(inside, sizes[:, None], 0.0) <= found.cells.size + slack).all()
-    assert found.bound == found.cells.bound.max()
+    assert (np.where(inside, measured[:, None], 0.0) <= found.bounds + slack).all()
+    assert found.bound == found.bounds.max()
 
 
 def test_the_cells_fill_the_box():
     """Their volumes add up to the box's: with the law above, they cover it and do not overlap."""
     network, tree, ends = compiled(*CASES[1])
-    cells = proved(network, tree, ends).cells
+    cells = proved(network, tree, ends)
     assert (cells.lower >= ends[0]).all()
     assert (cells.upper <= ends[1]).all()
     assert (cells.upper - cells.lower).prod(axis=1).sum() == pytest.approx(4.0, rel=1e-12)
@@ -121,16 +118,16 @@ def test_a_changed_formula_raises_the_bound():
 
 def test_the_cells_serve_for_rounding():
     network, tree, ends = compiled(*CASES[1])
-    cells = proved(network, tree, ends).cells
-    encode, heads = read_heads(network)
-    assert 0 < rounding(encode, heads, cells.lower, cells.upper, machine("float64")) < 1e-11
+    cells = proved(network, tree, ends)
+    run = MemoryRun(*read_heads(network), machine("float64"))
+    assert 0 < rounding(run, cells.lower, cells.upper) < 1e-11
 
 
 def test_a_kink_at_the_border_of_cells_costs_nothing():
     net = af.compile("exp(-x^2) + abs(y)", {"x": (-1, 1), "y": (0, 1)}, tol=1e-4, construction="tensor_grid")
     found = proved(net.network, net.target.tree, np.array([[-1.0, 0.0], [1.0, 1.0]]))
     assert found.bound <= 1.2 * found.seen
-    assert len(found.cells) < 500
+    assert len(found.lower) < 500
 
 
 def test_errors_below_rounding_end_the_search():
@@ -141,21 +138,21 @@ def test_errors_below_rounding_end_the_search():
     constant = replace(network, layers=(network.layers[0], Attention(tuple(heads))))
     found = proved(constant, parse(f"0*x + ({total!r})"), np.array([[-1.0, -1.0], [1.0, 1.0]]))
     assert found.bound < 1e-12
-    assert len(found.cells) < 10_000
+    assert len(found.lower) < 10_000
 
 
 def test_limits_end_the_search_with_a_valid_bound():
     network, tree, ends = compiled(*CASES[1])
     found, measured = proved(network, tree, ends, cells=100), errors(network, tree, ends)[1].max()
     assert measured <= found.bound
-    assert len(found.cells) < 300
+    assert len(found.lower) < 300
 
 
 def test_what_ended_the_search_is_said(monkeypatch):
     network, tree, ends = compiled(*CASES[1])
     assert proved(network, tree, ends).limit is None
-    assert proved(network, tree, ends, cells=10, close=1.0001).limit == "10 boxes"
-    monkeypatch.setattr(several_inputs, "time_is_up", lambda: True)
+    assert proved(network, tree, ends, cells=10, close=1.0001).limit == "10 cells"
+    monkeypatch.setattr(branch_and_bound, "time_is_up", lambda: True)
     cut_off = proved(network, tree, ends, close=1.0001)
     assert cut_off.limit == "the time allowed"
     assert errors(network, tree, ends)[1].max() <= cut_off.bound
@@ -165,8 +162,8 @@ def test_what_ended_the_search_is_said(monkeypatch):
 def test_processes_find_the_same_numbers():
     network, tree, ends = compiled(*CASES[0])
     one, two = (proved(network, tree, ends, workers=workers) for workers in (1, 2))
-    for name in ("lower", "upper", "bound", "seen"):
-        np.testing.assert_array_equal(getattr(one.cells, name), getattr(two.cells, name))
+    for name in ("lower", "upper", "bounds", "seen"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
 def test_a_box_of_no_width_in_one_input():
