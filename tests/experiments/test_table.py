@@ -28,6 +28,7 @@ def test_rows_by_a_question_and_columns_in_pairs_and_groups() -> None:
     groups = table.having("error").grouped("p", "error")
     assert list(groups) == [5, 10]  # ascending, unlike the rows
     assert groups[10].tolist() == [0.1]
+    assert Table.of({"p": 8, "error": error} for error in (3.0, 1.0, 2.0)).medians("p", "error") == {8: 2.0}
     assert table.only(lambda row: False).grouped("p", "error") == {}
 
 

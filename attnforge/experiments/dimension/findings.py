@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
-from attnforge.experiments.dimension.growth import base_of, misfits
 from attnforge.experiments.dimension.networks import CELLS, short
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.slope import Slope, fit_slope
-from attnforge.experiments.table import Table
+from attnforge.experiments.slope import Slope, fit_base, fit_slope
+from attnforge.experiments.table import Array, Table
 
 JUDGED = 4  # numbers of inputs from which on two fits of two numbers each are compared
 
@@ -100,7 +100,7 @@ def _by_tolerance(table: Table, construction: str, target: str) -> dict[float, T
 
 
 def _base(rows: Table) -> Slope:
-    return base_of(*rows.points("d", "keys"))
+    return fit_base(*rows.points("d", "keys"))
 
 
 def _exponent(rows: Table, column: str = "keys") -> Slope:
@@ -144,3 +144,25 @@ def _compared(table: Table, target: str) -> str:
 
 def _reach(table: Table, construction: str, target: str) -> int:
     return int(table.where(target=target, construction=construction, built=True).numbers("d").max())
+
+
+def misfits(*curves: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple[float, float]:
+    """What is left of the logarithms of the keys, squared and summed, by powers of d and by exponentials.
+
+    Each curve (d, keys) has its own power and its own base.
+
+    >>> power, exponential = misfits(([1, 2, 3, 4], [2, 8, 18, 32]))
+    >>> power < 1e-20, exponential > 0.1
+    (True, True)
+    """
+    power, exponential = 0.0, 0.0
+    for inputs, keys in curves:
+        d, logarithms = np.asarray(inputs, dtype=np.float64), np.log(np.asarray(keys, dtype=np.float64))
+        power += _misfit(np.log(d), logarithms)
+        exponential += _misfit(d, logarithms)
+    return power, exponential
+
+
+def _misfit(x: Array, y: Array) -> float:
+    """The sum of squares that a straight line leaves."""
+    return float(np.sum((y - np.polyval(np.polyfit(x, y, 1), x)) ** 2))

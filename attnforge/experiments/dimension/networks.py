@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import attnforge as af
-from attnforge.experiments.dimension.settings import DimensionSettings
 from attnforge.experiments.dimension.targets import lipschitz, target
 from attnforge.experiments.experiment import Case
+from attnforge.targets import Function
+from attnforge.theorems.bumps import BumpPlan
+from attnforge.theorems.max_affine import selection_cost
+from attnforge.theorems.two_layer import TwoLayer
 
 CELLS = ("hard cells", "two layers")  # the papers': one key a cell of a grid, G^d of them
-BY_TOLERANCE = {
-    "tensor grid": "tensor_grid",
-    "sparse grid": "sparse_grid",
-    "additive": "additive",
-    "ridge": "ridge",
-}
+BY_TOLERANCE = ("tensor grid", "sparse grid", "additive", "ridge")  # ours: as many keys as a tolerance needs
 ALL = (*CELLS, *BY_TOLERANCE)
 STRUCTURED = ("additive", "ridge")  # constructions, each for the target of its name
 FEWEST = {"sparse grid": 5, "additive": 2, "ridge": 2}  # inputs below which there is nothing to gain, and a refusal
@@ -28,9 +27,9 @@ MOST = {  # inputs above which building is refused, or takes minutes
 EXACT = 2**53  # counts above are written as real numbers
 
 
-def inputs(construction: str, target: str, settings: DimensionSettings) -> list[int]:
-    """The numbers of inputs in which a construction is tried on a target."""
-    wanted = {*settings.inputs, *(settings.many if construction in STRUCTURED else ())}
+def inputs(construction: str, target: str, few: Sequence[int], many: Sequence[int]) -> list[int]:
+    """The numbers of inputs in which a construction is tried on a target; many only where structure is used."""
+    wanted = {*few, *(many if construction in STRUCTURED else ())}
     most = MOST.get(construction, {}).get(target, max(wanted))
     return sorted(d for d in wanted if FEWEST.get(construction, 1) <= d <= most)
 
@@ -64,25 +63,20 @@ def _made(case: Case) -> tuple[Any, int, int]:
     name, d, tol = case["target"], case["d"], case["tol"]
     box = af.Box(0, 1, shape=(d,))
     if case["construction"] in BY_TOLERANCE:
-        build = getattr(af.constructions, BY_TOLERANCE[case["construction"]])
+        build = getattr(af.constructions, case["construction"].replace(" ", "_"))
         return build(lambda x: target(name, x), box, tol=tol), 0, 0
     count = cells_an_axis(name, d, tol)
     keys, parameters = _counted(case["construction"], box, count)
     if keys > case["cells"]:
         return None, keys, parameters
-    options: dict[str, Any] = {"sharpness": "hard", "lipschitz": lipschitz(name, d)}
-    if case["construction"] == "hard cells":
-        return af.constructions.max_affine(lambda x: target(name, x), box, cells=count, **options), keys, parameters
-    return af.constructions.two_layer(lambda x: target(name, x), box, grid=count, **options), keys, parameters
+    cells: Any = {"cells" if case["construction"] == "hard cells" else "grid": count}
+    build = af.constructions.max_affine if case["construction"] == "hard cells" else af.constructions.two_layer
+    net = build(lambda x: target(name, x), box, sharpness="hard", lipschitz=lipschitz(name, d), **cells)
+    return net, keys, parameters
 
 
 def _counted(construction: str, box: Any, count: int) -> tuple[int, int]:
     """Keys and weights of G cells an axis, without building them."""
-    from attnforge.targets import Function
-    from attnforge.theorems.bumps import BumpPlan
-    from attnforge.theorems.max_affine import selection_cost
-    from attnforge.theorems.two_layer import TwoLayer
-
     function = Function(lambda x: x[..., 0], box)
     if construction == "two layers":
         cost = TwoLayer().cost(function, BumpPlan(count, 1.0))

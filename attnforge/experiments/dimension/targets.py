@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array
 
 TARGETS = {
     "gaussian": "exp(-sum (x_j - 1/2)^2)",

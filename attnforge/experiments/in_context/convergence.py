@@ -1,19 +1,22 @@
-"""What the stacks of blocks say: a block is a step, steps converge, errors do not add up, bounds hold."""
+"""What the stacks of blocks say: a block is a step, steps converge, errors do not add up, bounds hold at all sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.in_context.drift import finals, stack
-from attnforge.experiments.in_context.problems import DTYPES, KINDS
-from attnforge.experiments.slope import Slope, fit_slope
+from attnforge.experiments.in_context.drift import FLOOR, finals, stack
+from attnforge.experiments.in_context.problems import DTYPES, EXAMPLES, FEATURES, KINDS
+from attnforge.experiments.panels import curve
+from attnforge.experiments.slope import Slope, fit_base, fit_slope
 from attnforge.experiments.table import Table, markdown
 
 ONE_STEP, CONVERGED = 1e-10, 1e-9  # of |step| and |w*|: what float64 must keep to for the claims to be called confirmed
+SIZED = ("least squares", "logistic")  # regressions whose prompts have several sizes
 
 
 def findings(table: Table) -> list[Finding]:
@@ -91,11 +94,8 @@ def factor_a_step(steps: npt.ArrayLike, distances: npt.ArrayLike, floor: float) 
     >>> print(factor_a_step([1, 2, 3, 4], [0.5, 0.25, 0.125, 1e-9], 1e-9))
     0.500 (95 % CI 0.500 to 0.500)
     """
-    count, distance = np.asarray(steps, dtype=np.float64), np.asarray(distances, dtype=np.float64)
-    above = distance > 10 * floor
-    fitted = fit_slope(np.exp(count[above] / count.max()), distance[above])  # the exponent is per largest step
-    value, low, high = (float(np.exp(each / count.max())) for each in (fitted.value, fitted.low, fitted.high))
-    return Slope(value, low, high, fitted.points)
+    distance = np.asarray(distances, dtype=np.float64)
+    return fit_base(steps, np.where(distance > 10 * floor, distance, 0.0))  # of zeros a fit takes no notice
 
 
 def summary(table: Table) -> str:
@@ -110,3 +110,33 @@ def summary(table: Table) -> str:
         cells = [f"{distance[kind]:.1e}", f"{drift[kind]:.1e}", certified, f"{single[kind]:.1e}"]
         lines.append([kind, f"{mine.value:.4f}", f"{exact.value:.4f}", *cells])
     return markdown(header, lines)
+
+
+def by_size(table: Table) -> Finding:
+    """How drift depends on either size."""
+    parts = []
+    for kind in SIZED:
+        spans = [_span(rows, column) for column, rows in _by_size(table, kind).items()]
+        blocks = table.where(part="size", kind=kind).numbers("block_error").max()
+        parts.append(f"{kind} {', '.join(spans)}, blocks to {blocks:.1e}")
+    return Finding("drift against the size of the prompt, float64", "measured", "; ".join(parts))
+
+
+def _span(rows: Table, column: str) -> str:
+    size, drift = rows.points(column, "drift")
+    return f"{drift[0]:.1e} to {drift[-1]:.1e} for {column} = {size[0]:.0f} to {size[-1]:,.0f}"
+
+
+def _by_size(table: Table, kind: str) -> dict[str, Table]:
+    """The rows of one regression by the size that grows."""
+    rows = table.where(part="size", kind=kind)
+    return {"n": rows.where(d=FEATURES).ordered("n"), "d": rows.where(n=EXAMPLES).ordered("d")}
+
+
+def size_curves(table: Table) -> list[Any]:
+    """Drift against either size."""
+    return [
+        curve(f"{kind}, {column}", rows, column, "drift", floor=FLOOR)
+        for kind in SIZED
+        for column, rows in _by_size(table, kind).items()
+    ]

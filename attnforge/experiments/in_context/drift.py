@@ -1,4 +1,4 @@
-"""Stacks of blocks: how far from exact iteration and from the minimiser they are after some of the steps."""
+"""Stacks of blocks: how far from exact iteration and from the minimiser they are, for prompts of several sizes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 
 import attnforge as af
-from attnforge.experiments.experiment import Case, Row
-from attnforge.experiments.in_context.problems import DTYPES, KINDS, Array, Problem
-from attnforge.experiments.in_context.settings import InContextSettings
-from attnforge.experiments.table import Table
+from attnforge.experiments.experiment import Row
+from attnforge.experiments.in_context.problems import KINDS, Problem, problem
+from attnforge.experiments.table import Array, Table
 
 MARKS = 28  # numbers of steps at which rows are taken, equally far apart on a logarithmic axis
-
-
-def cases(settings: InContextSettings) -> list[Case]:
-    """Every regression in both precisions."""
-    steps, seed = settings.steps, settings.seed
-    return [{"part": "steps", "kind": k, "dtype": t, "steps": steps, "seed": seed} for k in KINDS for t in DTYPES]
+FLOOR = 1e-17  # zeros are drawn here: logarithmic axes have none
 
 
 def along_the_stack(task: Problem, dtype: str, steps: int, marks: Sequence[int] | None = None) -> list[Row]:
@@ -39,6 +33,16 @@ def along_the_stack(task: Problem, dtype: str, steps: int, marks: Sequence[int] 
         }
         for count in marks or _marks(steps)
     ]
+
+
+def sized(kind: str, examples: int, features: int, steps: int, draws: int, seed: int) -> Row:
+    """Largest drift and error of a block over some prompts of one size; the bound of the worst."""
+    found = [
+        along_the_stack(problem(kind, examples, features, seed=1000 * seed + draw), "float64", steps, [steps])[0]
+        for draw in range(draws)
+    ]
+    worst = max(found, key=lambda row: float(row["drift"] or 0.0))
+    return {name: worst[name] for name in ("drift", "bound", "block_error")}
 
 
 def certified_drift(net: Any, task: Problem) -> float | None:

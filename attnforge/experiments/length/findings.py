@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attnforge.experiments.claims import have_rate
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.length.costs import FLOOR
 from attnforge.experiments.length.networks import LOWER, UPPER
@@ -14,10 +15,8 @@ LONG = 500  # tokens from which on times are fitted: shorter calls are overhead
 def anchor_rate(table: Table, n: int) -> Finding:
     """Slopes in p, one a width."""
     rows = table.where(kind="anchors", n=n)
-    slopes = {d: fit_slope(*rows.where(d=d).points("p", "error")) for d in rows.distinct("d")}
-    evidence = "; ".join(f"d = {d}: slope {slope}" for d, slope in slopes.items())
-    # h = (b - a) / (p - 1) falls a little faster than 1/p
-    return Finding.judged(f"n = {n:,}: error O(1/p)", all(s.meets(-1, 0.02) for s in slopes.values()), evidence)
+    slopes = {f"d = {d}": fit_slope(*rows.where(d=d).points("p", "error")) for d in rows.distinct("d")}
+    return have_rate(f"n = {n:,}: error O(1/p)", slopes, -1, 0.02)  # h = (b - a) / (p - 1) falls a little faster
 
 
 def head_rate(table: Table, n: int, sentinels: int) -> Finding:

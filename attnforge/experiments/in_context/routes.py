@@ -1,20 +1,28 @@
-"""The interpolation route: the derivative of the loss from p anchors, hard as in the paper and tuned."""
+"""The two routes of a step: sums at a small sharpness, and derivatives of the loss interpolated from anchors.
+
+The error of the first depends on the sharpness of the aggregation head. The second takes the derivative of the loss
+from p anchors, by hard selection as in the paper or by tuned.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from attnforge.compiler.in_context import stacked
 from attnforge.experiments.claims import falls_as
-from attnforge.experiments.experiment import Case, Finding, Row
-from attnforge.experiments.in_context.curves import curve
-from attnforge.experiments.in_context.drift import norm
-from attnforge.experiments.in_context.problems import DELTA, REACH, Problem, problem
-from attnforge.experiments.in_context.settings import InContextSettings
+from attnforge.experiments.experiment import Finding, Row
+from attnforge.experiments.in_context.drift import FLOOR, norm
+from attnforge.experiments.in_context.problems import DELTA, DTYPES, REACH, Problem, problem
+from attnforge.experiments.panels import curve
 from attnforge.experiments.slope import fit_slope
 from attnforge.experiments.table import Table
+from attnforge.theorems.in_context.block import block
+from attnforge.theorems.in_context.sharpness import TYPICAL, balanced
 
+ORDERS = {1: 2, 2: 4}  # of the error in the sharpness, by the number of heads
 INTERPOLATED = ("least squares", "Huber", "logistic")
 BETWEEN = 21  # residuals between two anchors at which a link is looked at
 DRAWN = (
@@ -27,15 +35,20 @@ DRAWN = (
 )
 
 
-def cases(settings: InContextSettings) -> list[Case]:
-    """Hard and tuned selection among every number of anchors."""
-    steps, seed = settings.fewer_steps, settings.seed
-    return [
-        {"part": "interpolation", "kind": k, "asked": asked, "p": p, "steps": steps, "seed": seed}
-        for k in INTERPOLATED
-        for asked in ("hard", "tuned")
-        for p in settings.anchors
-    ]
+def by_sharpness(task: Problem, dtype: str, heads: int, count: int) -> list[Row]:
+    """Relative error of one step from zero by the sharpness of the aggregation head, and at the one chosen."""
+    built = task.network(1, dtype)
+    reach = float(max(np.abs(task.x).max(), np.abs(task.y).max()))
+    chosen = balanced(dtype, TYPICAL * reach, reach, heads == 2)
+    exact = task.step(task.start)
+
+    def error(beta: float) -> float:
+        sharpness = replace(chosen, aggregation=beta)
+        net = built.with_network(stacked(block(built.algorithm, built.features, sharpness), built.target))
+        return norm(task.attention(net)[0] - exact) / norm(exact)
+
+    betas = [*np.geomspace(1e-7, 1.0, count).tolist(), chosen.aggregation]
+    return [{"beta": beta, "error": error(beta), "chosen": i == count} for i, beta in enumerate(betas)]
 
 
 def interpolated(kind: str, asked: str, p: int, steps: int, seed: int) -> Row:
@@ -59,16 +72,32 @@ def interpolated(kind: str, asked: str, p: int, steps: int, seed: int) -> Row:
 
 
 def findings(table: Table) -> list[Finding]:
-    """The paper's hard selection, and what tuning it gives."""
+    """The order of truncation; the paper's hard selection, and what tuning it gives."""
     largest = int(table.where(part="interpolation").numbers("p").max())
     tuned = {kind: _by_anchors(table, kind, "tuned") for kind in INTERPOLATED}
     at = "; ".join(f"{kind} {each.numbers('drift')[-1]:.1e}" for kind, each in tuned.items())
     slope = fit_slope(*tuned["logistic"].points("p", "drift"))
     evidence = f"drift at p = {largest}: {at}; logistic falls with slope {slope}"
     return [
+        *(_order(table, heads, order) for heads, order in ORDERS.items()),
         *(_hard(table, kind, largest) for kind in ("least squares", "Huber")),
         Finding("interpolation route, tuned", "measured", evidence),
     ]
+
+
+def _order(table: Table, heads: int, order: int) -> Finding:
+    rows = table.where(part="sharpness", dtype="float64", heads=heads)
+    beta, error = (rows.where(chosen=False).numbers(column) for column in ("beta", "error"))
+    best = int(error.argmin())
+    kept = (beta > 3 * beta[best]) & (beta < 0.1)
+    chosen = float(rows.where(chosen=True).numbers("error")[0])
+    more = f"least {error[best]:.1e} at beta {beta[best]:.1e}; {chosen:.1e} at the one chosen by formula"
+    claim = f"small-sharpness route, {_counted(heads)}: error O(beta^{order})"
+    return falls_as(claim, beta[kept], error[kept], order, slack=0.05, more=more)
+
+
+def _counted(heads: int) -> str:
+    return f"{heads} head{'s' * (heads > 1)}"
 
 
 def _hard(table: Table, kind: str, largest: int) -> Finding:
@@ -82,10 +111,20 @@ def _by_anchors(table: Table, kind: str, asked: str) -> Table:
     return table.where(part="interpolation", kind=kind, asked=asked).ordered("p")
 
 
-def curves(table: Table) -> list[Any]:
+def sharpness_curves(table: Table) -> list[Any]:
+    """The error against the sharpness, of one head and two in both precisions."""
+    rows = table.where(part="sharpness", chosen=False)
+    return [
+        curve(f"{t}, {_counted(heads)}", rows.where(dtype=t, heads=heads), "beta", "error", floor=FLOOR)
+        for t in DTYPES
+        for heads in ORDERS
+    ]
+
+
+def anchor_curves(table: Table) -> list[Any]:
     """Errors of links, or of weights where a link has none, against the number of anchors."""
     named = {"error": "link", "drift": "weights"}
     return [
-        curve(f"{kind}, {asked}, {named[column]}", _by_anchors(table, kind, asked), "p", column)
+        curve(f"{kind}, {asked}, {named[column]}", _by_anchors(table, kind, asked), "p", column, floor=FLOOR)
         for kind, asked, column in DRAWN
     ]
