@@ -21,10 +21,9 @@ def several_heads(
     heads: int, keys: int, sentinels: int, sharpness: Any, ends: tuple[float, float] = (LOWER, UPPER), **options: Any
 ) -> af.Compiled:
     """Heads of so many keys, sentinels counted, that share one row of anchors; y is between the ends unless told."""
-    given: Any = {"tokens": keys, "heads": heads, "sentinels": sentinels, "sharpness": sharpness}
-    return af.constructions.multihead_truncated_linear(
-        [1.0], 0.0, *ends, **given, **({"domain": af.Box(*ends)} | options)
-    )
+    sizes: Any = {"tokens": keys, "heads": heads, "sentinels": sentinels, "domain": af.Box(*ends)} | options
+    lower, upper = ends
+    return af.constructions.multihead_truncated_linear([1.0], 0.0, lower, upper, sharpness=sharpness, **sizes)
 
 
 def judged(net: af.Compiled, points: int) -> dict[str, Any]:

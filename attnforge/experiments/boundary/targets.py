@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from attnforge.experiments.boundary.settings import MIDDLE, NEAR
+from attnforge.experiments.table import Array
 
-Array = npt.NDArray[np.float64]
 Target = Callable[[Array], Array]  # of (..., 1) arrays
 
 SMOOTH = ("exp", "root")  # e^x, and sqrt(1 - x), whose slope is infinite at the end
+NEAR = 2.0  # steps from an end that count as near it
+MIDDLE = 16.0  # steps from both ends, at least, that count as the interior
 
 
 def smooth_target(name: str) -> Target:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attnforge.experiments.constructed_vs_trained.building import CONSTRUCTED
-from attnforge.experiments.constructed_vs_trained.continuing import PARTS
-from attnforge.experiments.constructed_vs_trained.summaries import TIMES, change, journeys, middle, plain, ratios
+from attnforge.experiments.constructed_vs_trained.findings import TIMES, change, journeys, middle, plain, ratios
+from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS
 from attnforge.experiments.table import Table, markdown
 
 SHOWN = {"hard": "hard", "tuned": "tuned", "mean": "c = 1.4"}  # in the table of ratios

@@ -141,7 +141,7 @@ def _targets_figure(table: Table) -> Any:
 
 def _tolerances_figure(table: Table) -> Any:
     """A curve a tolerance, for some constructions and targets."""
-    panels = []
+    panels: list[Panel] = []
     for construction, name in BY_TOLERANCE:
         rows = table.where(target=name, construction=construction, built=True).ordered("d")
         curves = [curve(f"tol {tol:g}", rows.where(tol=tol), "d", "keys") for tol in table.distinct("tol")]

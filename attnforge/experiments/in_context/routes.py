@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from attnforge.compiler.in_context import stacked
 from attnforge.experiments.claims import falls_as
 from attnforge.experiments.experiment import Finding, Row
 from attnforge.experiments.in_context.drift import FLOOR, norm
@@ -37,6 +36,8 @@ DRAWN = (
 
 def by_sharpness(task: Problem, dtype: str, heads: int, count: int) -> list[Row]:
     """Relative error of one step from zero by the sharpness of the aggregation head, and at the one chosen."""
+    from attnforge.compiler.in_context import stacked
+
     built = task.network(1, dtype)
     reach = float(max(np.abs(task.x).max(), np.abs(task.y).max()))
     chosen = balanced(dtype, TYPICAL * reach, reach, heads == 2)

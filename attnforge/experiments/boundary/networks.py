@@ -1,0 +1,151 @@
+"""Cells and rows of heads, with and without the keys that guard their ends, and what they err near these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import attnforge as af
+from attnforge.experiments.boundary.targets import (
+    NEAR,
+    Target,
+    counted,
+    even_points,
+    looked_at,
+    smooth_target,
+    transition,
+)
+from attnforge.experiments.clamp import several_heads
+from attnforge.experiments.experiment import Row
+from attnforge.experiments.table import Array
+from attnforge.network import Attention
+
+LINE = af.Box(0, 1, shape=(1,))
+CELLS = ("hard cells", "tuned cells, ghosts", "tuned cells, no ghosts")
+TUNED, BARE = CELLS[1:]
+FITTED = "fitted"  # a head on a grid of anchors, for comparison
+TOL = 1e-6  # asked of it: it takes as many anchors as that needs
+ENDS = (0.0, 2.0)  # of the clamp that heads share: not symmetric, so that what heads count twice cannot cancel
+SENTINELS = 2  # a side
+KINDS = ("hard", "tuned")
+PLACES = ("correct", "shifted", "missing")  # of sentinels
+
+
+def cell_networks(f: Target, cells: int) -> dict[str, Callable[[Array], Array]]:
+    """The three networks of cells, as functions of (N,) arrays."""
+    hard = af.constructions.max_affine(f, LINE, cells=cells, sharpness="hard").network
+    tuned = af.constructions.max_affine(f, LINE, cells=cells, sharpness="tuned").network
+    networks = (hard, tuned, without(tuned, "ghost"))
+    return {name: as_function(network) for name, network in zip(CELLS, networks, strict=True)}
+
+
+def as_function(network: af.Network) -> Callable[[Array], Array]:
+    """A network of one token and one feature as a function of (N,) arrays."""
+    return lambda x: network(x[:, None, None])[:, 0, 0]
+
+
+def smooth_errors(name: str, cells: int) -> list[Row]:
+    """Largest errors under a smooth target near the upper end, and in the middle half of the domain."""
+    f, x = smooth_target(name), even_points(cells)
+    rows: list[Row] = []
+    for method, run in cell_networks(f, cells).items():
+        error = np.abs(run(x) - f(x[:, None]))
+        inside = float(error[(x > 0.25) & (x < 0.75)].max())
+        rows.append({"method": method, "end": float(error[x >= 1 - NEAR / cells].max()), "inside": inside})
+    return rows
+
+
+def transition_errors(name: str, width: float, distance: float, cells: int) -> list[Row]:
+    """Largest errors under a target with a transition so many steps from the end."""
+    at = 1 - distance / cells
+    f, x = transition(name, width, at), counted(looked_at(at, cells), distance, cells)
+    return [
+        {"method": method, "error": float(np.abs(run(x) - f(x[:, None])).max())}
+        for method, run in cell_networks(f, cells).items()
+    ]
+
+
+def fitted_errors(name: str, width: float, distance: float, cells: int) -> Row:
+    """The same for a fitted head; steps are those of the cells it is compared with."""
+    at = 1 - distance / cells
+    f, x = transition(name, width, at), looked_at(at, cells)
+    net = af.constructions.tensor_grid(f, LINE, tol=TOL)
+    error = np.abs(as_function(net.network)(x) - f(x[:, None]))
+    end = float(error[x >= 1 - NEAR / cells].max())
+    return {"method": FITTED, "error": float(error.max()), "end": end, "anchors": net.anchors}
+
+
+def shared_row(kind: str, heads: int, keys: int) -> af.Network:
+    """A row of anchors dealt out to heads of so many keys, sentinels counted."""
+    return several_heads(heads, keys, SENTINELS, kind, ENDS).network
+
+
+def placed(network: af.Network, place: str) -> af.Network:
+    """With sentinels where they belong, half a step further out, or nowhere."""
+    if place == "correct":
+        return network
+    return without(network, "sentinel") if place == "missing" else shifted(network, 0.5)
+
+
+def step(heads: int, keys: int) -> float:
+    """Between two anchors of the row.
+
+    >>> step(heads=3, keys=11)  # 21 anchors in all
+    0.1
+    """
+    return (ENDS[1] - ENDS[0]) / (heads * (keys - 2 * SENTINELS) - 1)
+
+
+def borders(heads: int, keys: int) -> Array:
+    """Half-way between the last anchor of a head and the next one's first."""
+    own = keys - 2 * SENTINELS
+    return np.asarray(ENDS[0] + step(heads, keys) * (own * np.arange(1, heads) - 0.5))
+
+
+def border_errors(kind: str, place: str, heads: int, keys: int) -> Row:
+    """Largest errors within one step of a border between heads, and farther than two."""
+    y = np.linspace(*ENDS, 40_001)
+    h = step(heads, keys)
+    away = np.abs(y[:, None] - borders(heads, keys)).min(axis=1) / h
+    error = np.abs(as_function(placed(shared_row(kind, heads, keys), place))(y) - y)
+    return {"border": float(error[away <= 1].max()), "inside": float(error[away > 2].max()), "step": h}
+
+
+def without(network: af.Network, role: str) -> af.Network:
+    """The network without its keys of this role.
+
+    >>> net = af.constructions.max_affine("x", {"x": (0, 1)}, cells=8)
+    >>> net.network.heads[0].memory_size, without(net.network, "ghost").heads[0].memory_size
+    (16, 8)
+    """
+
+    def kept(head: Any) -> Any:
+        keep = np.array([each != role for each in head.claims.roles])
+        roles = tuple(each for each in head.claims.roles if each != role)
+        claims = replace(head.claims, positions=head.claims.positions[keep], roles=roles)
+        keys, values = head.memory_keys[keep], head.memory_values[keep]
+        return replace(head, memory_keys=keys, memory_values=values, claims=claims)
+
+    return _with_heads(network, kept)
+
+
+def shifted(network: af.Network, steps: float) -> af.Network:
+    """The network with its sentinels moved outwards; keys are (kappa, kappa^2), counted in steps."""
+
+    def moved(head: Any) -> Any:
+        outwards = np.array([role == "sentinel" for role in head.claims.roles]) * np.sign(head.memory_keys[:, 0])
+        kappa = head.memory_keys[:, 0] + steps * outwards
+        return replace(head, memory_keys=np.stack([kappa, kappa**2], axis=1))
+
+    return _with_heads(network, moved)
+
+
+def _with_heads(network: af.Network, change: Callable[[Any], Any]) -> af.Network:
+    def changed(layer: Any) -> Any:
+        is_attention = isinstance(layer, Attention)
+        return replace(layer, heads=tuple(change(head) for head in layer.heads)) if is_attention else layer
+
+    return replace(network, layers=tuple(changed(layer) for layer in network.layers))
