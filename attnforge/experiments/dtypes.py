@@ -101,13 +101,14 @@ class Dtypes(Experiment[DtypesSettings]):
         """Gate, ReLU networks and compiled formulas; shares of wrong anchors."""
         header = ["what", "dtype", "keys", "smallest tol", "error", "bound", "bound / error"]
         rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).known]
-        columns = {"dtype": "{dtype}", "scores": "{scores}", "anchors p": "{p:,}", "wrong": "{wrong}", "lost": "{lost}"}
-        selected = table.where(kind="selection").known
-        percent = ({name: f"{100 * row[name]:.2g} %" for name in ("wrong", "lost")} for row in selected)
-        lost = Table.of({**row, **shares} for row, shares in zip(selected, percent, strict=True))
+        selected = [
+            [row["dtype"], row["scores"], f"{row['p']:,}", *(f"{100 * row[each]:.2g} %" for each in ("wrong", "lost"))]
+            for row in table.where(kind="selection").known
+        ]
         ways = "; ".join(f"*{way}*: {text}" for way, text in WAYS.items())
         explained = f"Scores: {ways}. Wrong: not the nearest anchor; lost: further than one step from y."
-        return [markdown(header, rows), explained, lost.to_markdown(columns)]
+        lost = markdown(["dtype", "scores", "anchors p", "wrong", "lost"], selected)
+        return [markdown(header, rows), explained, lost]
 
     def figures(self, table: Table, settings: DtypesSettings) -> Mapping[str, Any]:
         """Errors and bounds against anchors; lost anchors against anchors."""

@@ -41,7 +41,7 @@ def page(panels: Sequence[Panel], height: float, *, columns: int = 0, legend: in
     """
     columns = columns or len(panels)
     figure = page_wide(height)
-    axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False, **share).ravel()
+    axes = figure.subplots(max(1, -(-len(panels) // columns)), columns, squeeze=False, **share).ravel()
     for each, panel in zip(axes, panels, strict=False):
         panel.draw(each)
     hide_unused(axes, len(panels))

@@ -91,13 +91,7 @@ class Selection(Experiment[SelectionSettings]):
     def notes(self, table: Table, settings: SelectionSettings) -> Sequence[str]:
         """Columns that are one-hot, counted and predicted."""
         rows = [
-            [
-                str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}",
-                f"{row['c']:g}",
-                f"{row['one_hot']:.4f}",
-                f"{1 - _width(row['c']):.4f}",
-                f"{row['least']:.3f}",
-            ]
+            [*_layer(row), f"{row['one_hot']:.4f}", f"{1 - _width(row['c']):.4f}", f"{row['least']:.3f}"]
             for row in table.where(part="count").known
         ]
         header = ["anchors", "c", "columns that are one-hot", "1 - ln(99) / c", "largest weight, least over columns"]
@@ -196,6 +190,11 @@ def _sigmoid(x: Array) -> Array:
 def _width(c: float) -> float:
     """The part of every step, around its middle, without one-hot columns: 2s, where sigma(2cs) = 1 - LARGEST."""
     return min(1.0, math.log((1 - LARGEST) / LARGEST) / c)
+
+
+def _layer(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Its anchors, and how sharp it is."""
+    return str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}", f"{row['c']:g}"
 
 
 def _several(counts: Table) -> Table:

@@ -13,7 +13,7 @@ from attnforge.experiments.length.findings import anchor_rate, feasible, growth,
 from attnforge.experiments.length.networks import largest_error
 from attnforge.experiments.panels import Panel, band, curve, page
 from attnforge.experiments.settings import Settings, setting
-from attnforge.experiments.table import Table
+from attnforge.experiments.table import Table, markdown
 from attnforge.plot.rates import SERIES, Curve, rate_curves
 
 
@@ -86,28 +86,21 @@ class Length(Experiment[LengthSettings]):
 
     def notes(self, table: Table, settings: LengthSettings) -> Sequence[str]:
         """Costs, and errors of several heads."""
+        costs = [_cost_texts(row) for row in table.where(kind="cost").known]
+        header = ["layout", "tokens n", "features d", "keys p", "microseconds a token", "peak MB", "MB of weights"]
         heads = {"tokens n": "{n:,}", "sentinels a side": "{sentinels}", "heads H": "{H}", "anchors in all": "{p:,}"}
         errors = {"error": "{error:.3g}", "bound": "{bound:.3g}"}
-        return [_costs(table.where(kind="cost")), table.where(kind="heads").to_markdown(heads | errors)]
+        return [markdown(header, costs), table.where(kind="heads").to_markdown(heads | errors)]
 
     def figures(self, table: Table, settings: LengthSettings) -> Mapping[str, Any]:
         """Errors against anchors in all, and costs against tokens."""
         return {"length-error": _error_figure(table), "length-cost": _cost_figure(table.where(kind="cost"))}
 
 
-def _costs(rows: Table) -> str:
-    """Costs as a Markdown table."""
-    columns = {"layout": "{layout}", "tokens n": "{n:,}", "features d": "{d}", "keys p": "{p:,}"}
-    columns |= {"microseconds a token": "{time:.2f}", "peak MB": "{peak}", "MB of weights": "{weights:.2f}"}
-    scaled = (
-        {
-            "time": 1e6 * row["seconds"] / row["n"],
-            "peak": "< 4" if row["peak"] < FLOOR else f"{row['peak'] / 1e6:.0f}",
-            "weights": row["weights"] / 1e6,
-        }
-        for row in rows.known
-    )
-    return Table.of({**row, **more} for row, more in zip(rows.rows, scaled, strict=True)).to_markdown(columns)
+def _cost_texts(row: Mapping[str, Any]) -> list[str]:
+    sizes = [row["layout"], f"{row['n']:,}", str(row["d"]), f"{row['p']:,}"]
+    peak = "< 4" if row["peak"] < FLOOR else f"{row['peak'] / 1e6:.0f}"
+    return [*sizes, f"{1e6 * row['seconds'] / row['n']:.2f}", peak, f"{row['weights'] / 1e6:.2f}"]
 
 
 def _error_figure(table: Table) -> Any:
