@@ -100,10 +100,10 @@ class Dtypes(Experiment[DtypesSettings]):
     def notes(self, table: Table, settings: DtypesSettings) -> Sequence[str]:
         """Gate, ReLU networks and compiled formulas; shares of wrong anchors."""
         header = ["what", "dtype", "keys", "smallest tol", "error", "bound", "bound / error"]
-        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).known]
+        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).rows]
         selected = [
             [row["dtype"], row["scores"], f"{row['p']:,}", *(f"{100 * row[each]:.2g} %" for each in ("wrong", "lost"))]
-            for row in table.where(kind="selection").known
+            for row in table.where(kind="selection").rows
         ]
         ways = "; ".join(f"*{way}*: {text}" for way, text in WAYS.items())
         explained = f"Scores: {ways}. Wrong: not the nearest anchor; lost: further than one step from y."
@@ -192,7 +192,7 @@ def _features(u: Array, p: int, way: str) -> tuple[Array, Array]:
 def _floor(table: Table, dtype: str) -> Finding:
     """Where the errors of a dtype leave those of float64, its best p, and what is refused."""
     rows = table.where(kind="truncated_linear", dtype=dtype, refused=False).ordered("p")
-    clean = {row["p"]: row["error"] for row in table.where(kind="truncated_linear", dtype="float64").known}
+    clean = {row["p"]: row["error"] for row in table.where(kind="truncated_linear", dtype="float64").rows}
     p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
     off = [int(n) for n, e in zip(p, errors, strict=True) if n in clean and e > USEFUL * float(clean[n] or np.nan)]
     best = int(np.argmin(errors))
@@ -209,7 +209,7 @@ def _floor(table: Table, dtype: str) -> Finding:
 def _exact_gate(table: Table) -> Finding:
     """The gate needs no anchors: is it more accurate than the best anchored head of its dtype?"""
     parts, holds = [], True
-    for row in table.where(kind="gate").known:
+    for row in table.where(kind="gate").rows:
         anchored = table.where(kind="truncated_linear", dtype=row["dtype"], refused=False).numbers("error").min()
         holds &= bool(float(row["error"] or 0) < anchored)
         parts.append(f"{row['dtype']} {row['error']:.2g} (best anchored head {anchored:.2g})")
@@ -239,7 +239,7 @@ def _refusals(table: Table) -> Finding:
     broken = [
         f"; {row['target']} in {row['dtype']}: named {row['smallest_tol']:.2g}, measured {row['error']:.2g}, proved "
         f"{row['bound']:.2g}"
-        for row in rows.known
+        for row in rows.rows
         if row["error"] > row["smallest_tol"]
     ]
     evidence = f"{len(rows)} networks; smallest tol / measured error: {', '.join(parts)}" + "".join(broken)
@@ -254,7 +254,7 @@ def _lost(table: Table) -> list[Finding]:
         found.append(_wrong(rows, "float32", way, f"scores {WAYS[way]}"))
     pairs = [
         (row["wrong"], rows.where(dtype=row["dtype"], p=row["p"], scores=way).numbers("wrong")[0])
-        for row in rows.where(scores="centred", dtype="float32").known
+        for row in rows.where(scores="centred", dtype="float32").rows
         for way in ("paper", "anchors")
     ]
     fewer = sum(ours <= theirs for ours, theirs in pairs)
@@ -267,7 +267,7 @@ def _lost(table: Table) -> list[Finding]:
 
 
 def _wrong(rows: Table, dtype: str, way: str, text: str) -> Finding:
-    of = rows.where(dtype=dtype, scores=way).ordered("p").known
+    of = rows.where(dtype=dtype, scores=way).ordered("p").rows
     evidence = ", ".join(f"{100 * row['wrong']:.2g} % at p = {row['p']:,}" for row in of)
     return Finding(f"{dtype}, {text}: wrong anchors", "measured", evidence)
 

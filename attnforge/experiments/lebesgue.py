@@ -16,6 +16,7 @@ from itertools import chain, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 import attnforge as af
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
@@ -44,34 +45,25 @@ class Irregular:
     joint: bool = False
 
 
-def _jump(x: Array) -> Array:
-    return np.where(x[..., 0] < JUMP, 0.0, 1.0)
+def _step(inside: npt.NDArray[np.bool_]) -> Array:
+    return np.where(inside, 1.0, 0.0)
 
 
-def _pole(x: Array) -> Array:
+def _power(t: Array, s: float) -> Array:
     with np.errstate(divide="ignore"):
-        return np.asarray(np.abs(x[..., 0] - 0.5) ** -0.5)
-
-
-def _root(x: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.abs(x[..., 0]) ** -0.25)
-
-
-def _disc(x: Array) -> Array:
-    return np.where((x[..., 0] - CENTRE[0]) ** 2 + (x[..., 1] - CENTRE[1]) ** 2 < RADIUS**2, 1.0, 0.0)
-
-
-def _diagonal(x: Array, y: Array) -> Array:
-    return np.where(x[..., 0] + y[..., 0] < 1, 1.0, 0.0)
+        return np.asarray(np.abs(t) ** -s)
 
 
 TARGETS = {
-    "jump": Irregular("a jump at 1/3", _jump, 1, {1: -1.0, 2: -0.5}),
-    "pole": Irregular("|x - 1/2|^(-1/2)", _pole, 1, {1: -0.5}, bounded=False),
-    "root": Irregular("|x|^(-1/4)", _root, 1, {1: -0.75, 2: -0.25}, bounded=False),
-    "disc": Irregular("indicator of a disc", _disc, 2, {1: -1.0, 2: -0.5}),
-    "diagonal": Irregular("x + y < 1, cross-attention", _diagonal, 2, {1: -1.0, 2: -0.5}, joint=True),
+    "jump": Irregular("a jump at 1/3", lambda x: _step(x[..., 0] >= JUMP), 1, {1: -1.0, 2: -0.5}),
+    "pole": Irregular("|x - 1/2|^(-1/2)", lambda x: _power(x[..., 0] - 0.5, 0.5), 1, {1: -0.5}, bounded=False),
+    "root": Irregular("|x|^(-1/4)", lambda x: _power(x[..., 0], 0.25), 1, {1: -0.75, 2: -0.25}, bounded=False),
+    "disc": Irregular(
+        "indicator of a disc", lambda x: _step(((x - CENTRE) ** 2).sum(axis=-1) < RADIUS**2), 2, {1: -1.0, 2: -0.5}
+    ),
+    "diagonal": Irregular(
+        "x + y < 1, cross-attention", lambda x, y: _step((x + y)[..., 0] < 1), 2, {1: -1.0, 2: -0.5}, joint=True
+    ),
 }
 
 
@@ -207,7 +199,7 @@ def _integrated(net: af.Compiled, cells: int) -> float:
 
     def gap(x: float) -> float:
         point = np.array([x])
-        return abs(float(net(point)[0]) - float(_pole(point[None])[0]))
+        return abs(float(net(point)[0]) - float(TARGETS["pole"].f(point[None])[0]))
 
     halves = np.linspace(0, 1, 2 * cells + 1)
     parts = [quad(gap, low, high, limit=60, epsrel=1e-5)[0] for low, high in pairwise(halves)]

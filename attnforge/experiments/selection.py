@@ -92,7 +92,7 @@ class Selection(Experiment[SelectionSettings]):
         """Columns that are one-hot, counted and predicted."""
         rows = [
             [*_layer(row), f"{row['one_hot']:.4f}", f"{1 - _width(row['c']):.4f}", f"{row['least']:.3f}"]
-            for row in table.where(part="count").known
+            for row in table.where(part="count").rows
         ]
         header = ["anchors", "c", "columns that are one-hot", "1 - ln(99) / c", "largest weight, least over columns"]
         return [markdown(header, rows)]
@@ -232,15 +232,14 @@ def _maps(settings: SelectionSettings) -> Any:
     for p, line in zip(settings.anchors, panels, strict=True):
         for c, axes in zip(settings.sharpness, line, strict=True):
             (column,) = _columns(p, 1, c, y)
-            image = draw_attention(axes, column.weights, ends=(LOWER, UPPER), marks=False)
-            _small(axes, p)
-            if axes is not line[0]:
-                axes.tick_params(labelleft=False)
-            if p == settings.anchors[0]:
-                axes.set_title(f"c = {c:g}", fontsize=8)
-            if p == settings.anchors[-1]:
-                axes.set_xlabel("query y", fontsize=8)
+            image = _draw_map(axes, column.weights)
+            axes.set_yticks([0, p - 1])
+            axes.tick_params(length=2)
+            axes.tick_params(labelleft=axes is line[0])
         line[0].set_ylabel(f"key, p = {p}", fontsize=8)
+    for c, top, bottom in zip(settings.sharpness, panels[0], panels[-1], strict=True):
+        top.set_title(f"c = {c:g}", fontsize=8)
+        bottom.set_xlabel("query y", fontsize=8)
     _colour_bar(figure, image, panels)
     return figure
 
@@ -249,31 +248,26 @@ def _maps_of_heads(settings: SelectionSettings) -> Any:
     """All keys of all heads, one head above the other, soft and sharp."""
     own, y = settings.keys - 2 * SENTINELS, np.linspace(LOWER, UPPER, 601)
     shown = sorted(settings.sharpness, key=lambda c: abs(math.log(c / 2.7)))[0], max(settings.sharpness)
+    starts = range(0, settings.heads * settings.keys, settings.keys)
+    middles = [start + settings.keys / 2 - 0.5 for start in starts]
     figure = page_wide(3.6)
     panels = figure.subplots(1, 2, squeeze=False, sharey=True)
     for c, axes in zip(shown, panels[0], strict=True):
         weights = np.concatenate([column.weights for column in _columns(own, settings.heads, c, y)], axis=1)
-        starts = range(0, settings.heads * settings.keys, settings.keys)
-        image = draw_attention(axes, weights, starts=list(starts), ends=(LOWER, UPPER), marks=False)
+        image = _draw_map(axes, weights, starts=list(starts))
         axes.set_title(f"{settings.heads} heads, c = {c:g}", fontsize=8)
         axes.set_xlabel("query y", fontsize=8)
-        middles = [start + settings.keys / 2 - 0.5 for start in starts]
         axes.set_yticks(middles, [str(i + 1) for i in range(settings.heads)])
-        _query_ticks(axes)
     panels[0][0].set_ylabel(f"head, {settings.keys} keys each", fontsize=8)
     _colour_bar(figure, image, panels)
     return figure
 
 
-def _small(axes: Any, keys: int) -> None:
-    axes.set_yticks([0, keys - 1])
-    _query_ticks(axes)
-    axes.tick_params(length=2)
-
-
-def _query_ticks(axes: Any) -> None:
+def _draw_map(axes: Any, weights: Array, **options: Any) -> Any:
+    image = draw_attention(axes, weights, ends=(LOWER, UPPER), marks=False, **options)
     axes.set_xticks([LOWER, 0.0, UPPER], ["-1", "0", "1"])
     axes.tick_params(labelsize=7)
+    return image
 
 
 def _colour_bar(figure: Any, image: Any, panels: Any) -> None:

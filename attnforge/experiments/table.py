@@ -24,10 +24,10 @@ class Table:
     [0.05]
     """
 
-    rows: tuple[Mapping[str, Cell], ...]
+    rows: tuple[Mapping[str, Any], ...]  # cells; readers know which are there and of which kind
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Cell]]) -> Table:
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Table:
         """A table of these rows."""
         return cls(tuple(rows))
 
@@ -38,11 +38,6 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         """Names in the order in which they first appear."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
-
-    @property
-    def known(self) -> tuple[Mapping[str, Any], ...]:
-        """The rows, for a caller who knows which cells are there and of which kind; type checkers ask no more."""
-        return self.rows
 
     def where(self, **cells: Cell) -> Table:
         """The rows whose columns have these values."""

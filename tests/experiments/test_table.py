@@ -22,7 +22,7 @@ def test_choosing_and_ordering_rows() -> None:
 
 def test_rows_by_a_question_and_columns_in_pairs_and_groups() -> None:
     table = Table.of(ROWS)
-    assert table.only(lambda row: row["p"] < 10).known == (ROWS[2],)
+    assert table.only(lambda row: row["p"] < 10).rows == (ROWS[2],)
     x, y = table.having("error").points("p", "error")
     assert (x.tolist(), y.tolist()) == ([10, 5], [0.1, 0.2])
     groups = table.having("error").grouped("p", "error")

@@ -6,18 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from attnforge.experiments.boundary import findings
+from attnforge.experiments.boundary import findings, networks
 from attnforge.experiments.boundary.figures import heads_figure, smooth_figure, transition_figure
-from attnforge.experiments.boundary.networks import (
-    CELLS,
-    KINDS,
-    PLACES,
-    border_errors,
-    fitted_errors,
-    smooth_errors,
-    transition_errors,
-)
-from attnforge.experiments.boundary.targets import NEAR, SMOOTH, title
+from attnforge.experiments.boundary.networks import CELLS, KINDS, NEAR, PLACES, SMOOTH, title
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table, markdown
@@ -76,11 +67,11 @@ class Boundary(Experiment[BoundarySettings]):
         """Largest errors near the ends (or borders) and elsewhere."""
         match case["part"]:
             case "heads":
-                return [border_errors(case["kind"], case["sentinels"], case["heads"], case["keys"])]
+                return [networks.border_errors(case["kind"], case["sentinels"], case["heads"], case["keys"])]
             case "smooth":
-                return smooth_errors(case["target"], case["cells"])
+                return networks.smooth_errors(case["target"], case["cells"])
         near = case["target"], case["width"], case["distance"], case["cells"]
-        return [fitted_errors(*near)] if case["by"] == "fitted" else transition_errors(*near)
+        return [networks.fitted_errors(*near)] if case["by"] == "fitted" else networks.transition_errors(*near)
 
     def findings(self, table: Table, settings: BoundarySettings) -> Sequence[Finding]:
         """Where errors spike, how fast they fall, and what a transition near the end costs."""

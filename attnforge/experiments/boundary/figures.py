@@ -7,21 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.experiments.boundary import networks
 from attnforge.experiments.boundary.findings import shapes
-from attnforge.experiments.boundary.networks import (
-    CELLS,
-    ENDS,
-    FITTED,
-    KINDS,
-    PLACES,
-    as_function,
-    borders,
-    cell_networks,
-    placed,
-    shared_row,
-    step,
-)
-from attnforge.experiments.boundary.targets import MIDDLE, smooth_target, title
+from attnforge.experiments.boundary.networks import CELLS, ENDS, FITTED, KINDS, MIDDLE, PLACES, as_function, title
 from attnforge.experiments.panels import Look, Panel, curve, page
 from attnforge.experiments.table import Array, Table
 from attnforge.plot.rates import SERIES, Curve, legend_below, page_wide, plain
@@ -34,9 +22,9 @@ def smooth_figure(table: Table, cells: int, sizes: Sequence[int]) -> Any:
     """Errors under e^x near the end, and how they fall with the number of cells."""
     figure = page_wide(3.2)
     left, right = figure.subplots(1, 2)
-    f, away = smooth_target("exp"), np.linspace(0, 12, 1201)
+    f, away = networks.smooth_target("exp"), np.linspace(0, 12, 1201)
     x = 1 - away / cells
-    for (method, run), look in zip(cell_networks(f, cells).items(), SERIES, strict=False):
+    for (method, run), look in zip(networks.cell_networks(f, cells).items(), SERIES, strict=False):
         _draw_envelope(left, away, np.abs(run(x) - f(x[:, None])), 50, method, look)
     plain(left, "steps from the end", ENVELOPE, f"e^x, {cells} cells")
     curves = []
@@ -78,13 +66,13 @@ def heads_figure(heads: int, keys: int) -> Any:
     figure = page_wide(3.0)
     panels = figure.subplots(1, 2, sharey=True)
     y = np.linspace(*ENDS, 8001)
-    half = int(step(heads, keys) / (y[1] - y[0]) / 2)
+    half = int(networks.step(heads, keys) / (y[1] - y[0]) / 2)
     for axes, kind in zip(panels, KINDS, strict=True):
-        network = shared_row(kind, heads, keys)
+        network = networks.shared_row(kind, heads, keys)
         for place, look in zip(PLACES, (SERIES[0], SERIES[3], SERIES[6]), strict=True):
-            error = np.abs(as_function(placed(network, place))(y) - y)
+            error = np.abs(as_function(networks.placed(network, place))(y) - y)
             _draw_envelope(axes, y, error, half, f"sentinels {place}", look)
-        for border in borders(heads, keys):
+        for border in networks.borders(heads, keys):
             axes.axvline(border, color="#bbbbbb", lw=0.6, zorder=0)
         label = ENVELOPE if kind == "hard" else ""
         plain(axes, "y; grey: borders between heads", label, f"{heads} {kind} heads")

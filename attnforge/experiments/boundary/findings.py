@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnforge.experiments.boundary.networks import BARE, ENDS, TOL, TUNED
-from attnforge.experiments.boundary.targets import MIDDLE, NEAR, title
+from attnforge.experiments.boundary.networks import BARE, ENDS, MIDDLE, NEAR, TOL, TUNED, title
 from attnforge.experiments.claims import falls_as
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import fit_slope
@@ -16,7 +15,7 @@ SPIKE = 2.0  # times the interior's error: then errors spike
 
 def shapes(table: Table) -> list[tuple[str, float]]:
     """The transitions, each by name and width."""
-    rows = table.where(part="near", by="cells").known
+    rows = table.where(part="near", by="cells").rows
     return list(dict.fromkeys((row["target"], row["width"]) for row in rows))
 
 

@@ -22,20 +22,18 @@ TIMES = (
 
 def lower(table: Table, kind: str) -> Finding:
     """Whether the mean square error is so many times lower for every H."""
-    found = ratios(table, kind, "mse")
     claim = f"mean square error at least {RATIO:g} times lower than trained: {CONSTRUCTED[kind]}"
-    return Finding.judged(claim, _all_above(found), f"{_listed(found)} times lower")
+    return _many_times(claim, ratios(table, kind, "mse"), "lower")
 
 
 def sooner(table: Table, kind: str, column: str, what: str, epochs: int) -> Finding:
     """Whether the weights are there so many times sooner for every H."""
-    found = ratios(table, kind, column)
     claim = f"at least {RATIO:g} times sooner than {epochs} epochs of training: {what}"
-    return Finding.judged(claim, _all_above(found), f"{_listed(found)} times sooner")
+    return _many_times(claim, ratios(table, kind, column), "sooner")
 
 
-def _all_above(found: Mapping[int, float]) -> bool:
-    return bool(found) and min(found.values()) >= RATIO
+def _many_times(claim: str, found: Mapping[int, float], word: str) -> Finding:
+    return Finding.judged(claim, min(found.values(), default=0.0) >= RATIO, f"{_listed(found)} times {word}")
 
 
 def _listed(found: Mapping[int, float]) -> str:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from attnforge.experiments.claims import within_bounds
 from attnforge.experiments.dimension import findings
 from attnforge.experiments.dimension.findings import shown_tolerance
-from attnforge.experiments.dimension.networks import ALL, STRUCTURED, inputs, measured, short
-from attnforge.experiments.dimension.targets import TARGETS
+from attnforge.experiments.dimension.networks import ALL, STRUCTURED, TARGETS, inputs, measured, short
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting

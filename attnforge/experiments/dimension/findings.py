@@ -95,7 +95,7 @@ def _compared(table: Table, target: str) -> str:
     )
     ratios = [
         row["keys"] / same.numbers("keys")[0]
-        for row in sparse.known
+        for row in sparse.rows
         if len(same := full.where(d=row["d"], tol=row["tol"]))
     ]
     return f"{min(ratios):.2g} to {max(ratios):.2g} times the keys of the full grid" if ratios else ""

@@ -1,4 +1,4 @@
-"""Networks for a tolerance in d inputs: built, or only counted where they are too large."""
+"""Functions of d inputs in [0, 1], and networks for a tolerance: built, or only counted where they are too large."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import attnforge as af
-from attnforge.experiments.dimension.targets import lipschitz, target
 from attnforge.experiments.experiment import Case
+from attnforge.experiments.table import Array
 from attnforge.targets import Function
 from attnforge.theorems.bumps import BumpPlan
 from attnforge.theorems.max_affine import selection_cost
 from attnforge.theorems.two_layer import TwoLayer
 
+TARGETS = {
+    "gaussian": "exp(-sum (x_j - 1/2)^2)",
+    "decaying": "exp(-sum 4 (x_j - 1/2)^2 / j^2)",
+    "additive": "sum sin(3 x_j + j)",
+    "ridge": "sin(8 (x_1 - x_2 + x_3 - ...) / d)",
+}
 CELLS = ("hard cells", "two layers")  # the papers': one key a cell of a grid, G^d of them
 BY_TOLERANCE = ("tensor grid", "sparse grid", "additive", "ridge")  # ours: as many keys as a tolerance needs
 ALL = (*CELLS, *BY_TOLERANCE)
@@ -25,6 +33,38 @@ MOST = {  # inputs above which building is refused, or takes minutes
     "sparse grid": {"gaussian": 8, "decaying": 10, "additive": 10, "ridge": 7},
 }
 EXACT = 2**53  # counts above are written as real numbers
+
+
+def target(name: str, x: Array) -> Array:
+    """The target at points (..., d).
+
+    >>> target("gaussian", np.full((1, 3), 0.5)).tolist()
+    [1.0]
+    """
+    j = np.arange(1, x.shape[-1] + 1)
+    match name:
+        case "gaussian":
+            return np.asarray(np.exp(-((x - 0.5) ** 2).sum(axis=-1)))
+        case "decaying":
+            return np.asarray(np.exp(-(4 * (x - 0.5) ** 2 / j**2).sum(axis=-1)))
+        case "additive":
+            return np.asarray(np.sin(3 * x + j).sum(axis=-1))
+    return np.asarray(np.sin(8 * (x * (-1.0) ** (j + 1)).sum(axis=-1) / x.shape[-1]))
+
+
+def lipschitz(name: str, d: int) -> float:
+    r"""Of the target in the sup norm: a bound of the sum of its |partial derivatives|.
+
+    For $e^{-s}$, $s = \sum_j c_j t_j^2$, that sum is $2 e^{-s} \sum_j c_j |t_j| \le 2 e^{-s}\sqrt{Cs}$ with
+    $C = \sum_j c_j$ by Cauchy and Schwarz, and $\sqrt s e^{-s} \le 1/\sqrt{2e}$.
+
+    >>> lipschitz("additive", 4), lipschitz("ridge", 4)
+    (12.0, 8.0)
+    """
+    if name in ("gaussian", "decaying"):
+        weight = float(d) if name == "gaussian" else sum(4 / j**2 for j in range(1, d + 1))
+        return math.sqrt(2 * weight / math.e)
+    return 3.0 * d if name == "additive" else 8.0
 
 
 def inputs(construction: str, target: str, few: Sequence[int], many: Sequence[int]) -> list[int]:

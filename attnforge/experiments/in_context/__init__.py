@@ -1,8 +1,8 @@
 """Gradient descent on the examples of a prompt: frozen attention against exact iteration.
 
-``drift`` measures stacks of blocks on prompts of several sizes, and ``convergence`` judges them; the two ``routes``,
-functions as ``prompts`` and ``kernel`` regression are a file each, with what is measured and what the results say.
-``problems`` holds the regressions.
+``drift`` along stacks of blocks on prompts of several sizes, the two ``routes``, functions as ``prompts`` and
+``kernel`` regression are a file each, with what is measured and what the results say. ``problems`` holds the
+regressions.
 """
 
 from attnforge.experiments.in_context.experiment import InContext, InContextSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
-from attnforge.experiments.in_context import convergence, drift, figures, kernel, prompts, routes
+from attnforge.experiments.in_context import drift, figures, kernel, prompts, routes
 from attnforge.experiments.in_context.problems import DTYPES, EXAMPLES, FEATURES, KINDS, problem
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table
@@ -63,7 +63,7 @@ class InContext(Experiment[InContextSettings]):
             ),
             *(
                 {"part": "size", "kind": kind, "n": n, "d": d, **sized}
-                for kind in convergence.SIZED
+                for kind in drift.SIZED
                 for n, d in dict.fromkeys(sizes)
             ),
             *crossed(part="prompt", function=prompts.FUNCTIONS, tol=settings.tolerances),
@@ -92,9 +92,9 @@ class InContext(Experiment[InContextSettings]):
     def findings(self, table: Table, settings: InContextSettings) -> Sequence[Finding]:
         """The paper's claim, the question it leaves open, and ours."""
         return [
-            *convergence.findings(table),
+            *drift.findings(table),
             *routes.findings(table),
-            convergence.by_size(table),
+            drift.by_size(table),
             prompts.finding(table),
             kernel.finding(table),
         ]
@@ -105,7 +105,7 @@ class InContext(Experiment[InContextSettings]):
             f"After {settings.steps:,} steps, in the Euclidean norm; factors a step are fitted to the distances from "
             "the minimiser above the floor, of attention and of exact iteration."
         )
-        return [said, convergence.summary(table)]
+        return [said, drift.summary(table)]
 
     def figures(self, table: Table, settings: InContextSettings) -> Mapping[str, Any]:
         """Distance to the minimiser, drift below its bound, and what routes and sizes cost."""

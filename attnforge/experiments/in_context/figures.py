@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attnforge.experiments.in_context import convergence, prompts, routes
-from attnforge.experiments.in_context.drift import FLOOR, stack
+from attnforge.experiments.in_context import prompts, routes
+from attnforge.experiments.in_context.drift import FLOOR, size_curves, stack
 from attnforge.experiments.panels import Look, Panel, page
 from attnforge.experiments.table import Table
 from attnforge.plot.rates import legend_below, page_wide, plain
@@ -60,7 +60,7 @@ def routes_figure(table: Table) -> Any:
     panels = (
         Panel(routes.sharpness_curves(table), "sharpness beta of the sum", one_step, "small-sharpness route"),
         Panel(routes.anchor_curves(table), "anchors p", "error", "interpolation route", ticks=anchors),
-        Panel(convergence.size_curves(table), "examples n, or inputs d", exact, "size of the prompt"),
+        Panel(size_curves(table), "examples n, or inputs d", exact, "size of the prompt"),
         Panel(prompts.curves(table), "tolerance asked for", "error", "functions as prompts"),
     )
     figure = page(panels, 5.4, columns=2, legend=0)

@@ -86,7 +86,7 @@ class Length(Experiment[LengthSettings]):
 
     def notes(self, table: Table, settings: LengthSettings) -> Sequence[str]:
         """Costs, and errors of several heads."""
-        costs = [_cost_texts(row) for row in table.where(kind="cost").known]
+        costs = [_cost_texts(row) for row in table.where(kind="cost").rows]
         header = ["layout", "tokens n", "features d", "keys p", "microseconds a token", "peak MB", "MB of weights"]
         heads = {"tokens n": "{n:,}", "sentinels a side": "{sentinels}", "heads H": "{H}", "anchors in all": "{p:,}"}
         errors = {"error": "{error:.3g}", "bound": "{bound:.3g}"}

@@ -23,7 +23,7 @@ def head_rate(table: Table, n: int, sentinels: int) -> Finding:
     """The slope in H; where borders make heads sharper, the error in steps tells by how much."""
     rows = table.where(kind="heads", n=n, sentinels=sentinels).ordered("H")
     steps = rows.numbers("error") * (rows.numbers("p") - 1) / (UPPER - LOWER)
-    slope, last = fit_slope(*rows.points("H", "error")), rows.known[-1]
+    slope, last = fit_slope(*rows.points("H", "error")), rows.rows[-1]
     evidence = (
         f"slope {slope} in H; from {steps[0]:.3f} to {steps[-1]:.3f} steps; {last['error']:.3g} with {last['H']} heads "
         f"and {last['p']:,} anchors"
@@ -69,8 +69,8 @@ def feasible(table: Table) -> Finding:
     memory, literal = rows.where(layout="memory"), rows.where(layout="literal")
     n = max(set(memory.distinct("n")) & set(literal.distinct("n")))
     d, longest = max(rows.distinct("d")), max(memory.distinct("n"))
-    pair = [t.where(n=n, d=d).known[0] for t in (literal, memory)]
-    far = memory.where(n=longest, d=d).known[0]
+    pair = [t.where(n=n, d=d).rows[0] for t in (literal, memory)]
+    far = memory.where(n=longest, d=d).rows[0]
     evidence = (
         f"n = {n:,}, d = {d}: the padded sequence takes {pair[0]['seconds'] / pair[1]['seconds']:.0f} times as long "
         f"and {pair[0]['weights'] / pair[1]['weights']:.0f} times the weights of the memory form; the latter takes "

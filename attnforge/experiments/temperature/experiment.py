@@ -169,7 +169,7 @@ def _mark_named(axes: Any, settings: TemperatureSettings, h: float) -> None:
 
 def _limits_figure(table: Table) -> Any:
     """Queries that lose their key to many anchors; values fitted and sampled."""
-    rows = Table.of({**row, "percent": 100 * row["lost"]} for row in table.where(part="row").ordered("p").known)
+    rows = Table.of({**row, "percent": 100 * row["lost"]} for row in table.where(part="row").ordered("p").rows)
     lost = [curve(dtype, rows.where(dtype=dtype), "p", "percent") for dtype in DTYPES]
     by_values = table.where(part="fitted").ordered("c")
     columns = {"values fitted": "error", "values sampled": "sampled_error"}
