@@ -180,13 +180,9 @@ def largest_score(u: Array, p: int, way: str, dtype: str) -> npt.NDArray[np.int6
 
 def _features(u: Array, p: int, way: str) -> tuple[Array, Array]:
     """Queries (N, 2) and keys (p, 2) whose products are the scores."""
-    k, ones = np.arange(p, dtype=np.float64), np.ones_like(u)
-    if way == "anchors":
-        y, anchors = u / (p - 1), k / (p - 1)
-        return np.stack([2 * y, -ones], axis=1), np.stack([anchors, anchors**2], axis=1)
-    middle = p // 2 if way == "centred" else 0
-    place, kappa = u - middle, k - middle
-    return np.stack([2 * place, -ones], axis=1), np.stack([kappa, kappa**2], axis=1)
+    middle, width = {"paper": (0, 1), "anchors": (0, p - 1), "centred": (p // 2, 1)}[way]
+    place, kappa = (u - middle) / width, (np.arange(p) - middle) / width
+    return np.stack([2 * place, -np.ones_like(u)], axis=1), np.stack([kappa, kappa**2], axis=1)
 
 
 def _floor(table: Table, dtype: str) -> Finding:
