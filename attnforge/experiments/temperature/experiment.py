@@ -12,19 +12,9 @@ from attnforge.experiments.experiment import Case, Experiment, Finding, Row, cro
 from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table, markdown
-from attnforge.experiments.temperature import findings
+from attnforge.experiments.temperature import findings, heads
 from attnforge.experiments.temperature.findings import first
-from attnforge.experiments.temperature.heads import (
-    DTYPES,
-    FITTED,
-    GHOSTS,
-    HEADS,
-    ROW_SHARPNESS,
-    errors,
-    fitted,
-    step,
-    winners,
-)
+from attnforge.experiments.temperature.heads import DTYPES, HEADS, step
 from attnforge.plot.rates import legend_below
 
 FINE = (1.2, 1.4, 1.6, 2.0, 2.4, 2.7, 3.0)  # values of c around the optima
@@ -80,12 +70,12 @@ class Temperature(Experiment[TemperatureSettings]):
     def measure(self, case: Case) -> Sequence[Row]:
         """Errors in steps h and in squares of them, and what went wrong."""
         if case["part"] == "fitted":
-            return [fitted(case["c"])]
+            return [heads.fitted(case["c"])]
         if case["part"] == "row":
-            return [winners(case["dtype"], case["p"], case["seed"])]
+            return [heads.winners(case["dtype"], case["p"], case["seed"])]
         reach, p = HEADS[case["head"]]
         c = case["beta"] * step(reach, p) ** 2 if case["part"] == "named" else case["c"]
-        return [{"sharpness": c, **errors(reach, p, c, case["dtype"], case["queries"], case["seed"])}]
+        return [{"sharpness": c, **heads.errors(reach, p, c, case["dtype"], case["queries"], case["seed"])}]
 
     def findings(self, table: Table, settings: TemperatureSettings) -> Sequence[Finding]:
         """Optimum, named values, underflow, overflow, lost winners, fitted values."""
@@ -174,14 +164,14 @@ def _limits_figure(table: Table) -> Any:
     by_values = table.where(part="fitted").ordered("c")
     columns = {"values fitted": "error", "values sampled": "sampled_error"}
     values = [curve(name, by_values, "c", column) for name, column in columns.items()]
-    label, hard = "queries that select another key, %", f"hard selection, c = {ROW_SHARPNESS:g}"
+    label, hard = "queries that select another key, %", f"hard selection, c = {heads.ROW_SHARPNESS:g}"
     panels = (
         Panel(lost, "anchors p", label, hard, logarithmic=(True, False)),
         Panel(
             values,
             "sharpness c = beta h^2",
             "largest error",
-            f"sin(8x), {FITTED} anchors, {GHOSTS} ghosts a side",
+            f"sin(8x), {heads.FITTED} anchors, {heads.GHOSTS} ghosts a side",
         ),
     )
     figure = page(panels, 3.0, legend=0)
