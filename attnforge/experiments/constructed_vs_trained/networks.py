@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
 
 import attnforge as af
 from attnforge.anchors import uniform
-from attnforge.errors import CertificateError
 from attnforge.experiments.constructed_vs_trained.task import KEYS, LOWER, REACH, UPPER, Task, truncated
 from attnforge.experiments.table import Array
 from attnforge.network import Attention, Head, Layer, Linear, Network, Term
 from attnforge.runtime import AttentionNetwork, TargetModule
-from attnforge.runtime.dense import HeadGroup
-from attnforge.runtime.module import AttentionLayer, LinearLayer
 from attnforge.targets import TruncatedLinear
 from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear, plan_sharpness
 from attnforge.theorems.truncated_linear import AnchorPlan, TruncatedLinearHead, resolve_sharpness
@@ -61,33 +58,26 @@ def trained_network(module: TargetModule, like: Network) -> Network:
     return replace(like, layers=tuple(_layer(trained, layer) for trained, layer in pairs))
 
 
-def _layer(trained: nn.Module, layer: Layer) -> Layer:
-    if isinstance(layer, Linear) and isinstance(trained, LinearLayer):
+def _layer(trained: Any, layer: Layer) -> Layer:
+    """Of a module that has the attributes of a runtime's layer of this kind."""
+    if isinstance(layer, Linear):
         terms = (Term(_array(trained, f"map{i}"), _array(trained, f"mix{i}")) for i in range(len(layer.terms)))
         return Linear(tuple(terms), _array(trained, "constant"))
-    if isinstance(layer, Attention) and isinstance(trained, AttentionLayer):
-        stacked = [(group, i) for group in trained.groups for i in range(len(_weight(group, "output")))]
-        heads = (_head(*stacked[at], head) for at, head in zip(trained.order, layer.heads, strict=True))
+    if isinstance(layer, Attention):
+        stacked = [(group, i) for group in trained.groups for i in range(len(group.output))]
+        places = [stacked[at] for at in trained.order]
+        heads = (_head(group, i, head) for (group, i), head in zip(places, layer.heads, strict=True))
         return replace(layer, heads=tuple(heads))
     return layer
 
 
-def _head(group: nn.Module, at: int, head: Head) -> Head:
-    if not isinstance(group, HeadGroup):
-        raise CertificateError("Heads are read from a module of ours", type(group).__name__)
+def _head(group: Any, at: int, head: Head) -> Head:
     names = ("query", "key", "value", "output", "memory_keys", "memory_values")
-    found = {name: _array(group, name) for name in names}
-    return replace(head, **{name: None if array is None else array[at] for name, array in found.items()})  # type: ignore[arg-type]
+    stacked = {name: _array(group, name) for name in names}
+    weights: Any = {name: None if array is None else array[at] for name, array in stacked.items()}
+    return replace(head, **weights)
 
 
-def _weight(module: nn.Module, name: str) -> torch.Tensor:
+def _array(module: Any, name: str) -> Array | None:
     weight = getattr(module, name)
-    assert isinstance(weight, torch.Tensor)
-    return weight
-
-
-def _array(module: nn.Module, name: str) -> Array | None:
-    if getattr(module, name) is None:
-        return None
-    array: Array = _weight(module, name).detach().cpu().double().numpy().copy()
-    return array
+    return None if weight is None else np.asarray(weight.detach().cpu().double().numpy().copy())
