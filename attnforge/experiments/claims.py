@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table
+from attnforge.experiments.slope import Slope, fit_slope
+from attnforge.experiments.table import Array, Table
 
 
 def falls_as(
@@ -28,6 +29,17 @@ def falls_as(
     if slope.meets(rate, slack) and slope.meets(0.0) and rate:
         return Finding(claim, "undecided", evidence)
     return Finding.judged(claim, slope.meets(rate, slack), evidence)
+
+
+def have_rate(claim: str, slopes: Mapping[str, Slope], rate: float, slack: float, *, off: float = np.inf) -> Finding:
+    """Confirmed where every slope meets the rate and is less than ``off`` from it: a wide interval confirms nothing."""
+    holds = all(slope.meets(rate, slack) and not abs(slope.value - rate) >= off for slope in slopes.values())
+    return Finding.judged(claim, holds, "; ".join(f"{name}: slope {slope}" for name, slope in slopes.items()))
+
+
+def always(claim: str, shares: Array, of: str) -> Finding:
+    """Confirmed where the shares are 1 throughout."""
+    return Finding.judged(claim, bool(shares.min() == 1.0), f"at least {100 * shares.min():.4g} % of the {of}")
 
 
 def within_bounds(table: Table, error: str = "error", bound: str = "bound") -> Finding:

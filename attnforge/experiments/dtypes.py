@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 import attnforge as af
 from attnforge.experiments.claims import within_bounds
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.clamp import LOWER, REACH, UPPER, one_head
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
+from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting
-from attnforge.experiments.table import Table, markdown
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array, Table, markdown
+from attnforge.plot.rates import SERIES, no_minor_labels
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
-LOWER, UPPER, REACH = -1.0, 1.0, 2.0  # clamp(y, -1, 1) for y in [-2, 2]
 SMOOTH, LINE = "sin(8*x)", {"x": (-1.0, 1.0)}
 NOTHING = 1e-300  # a tolerance that no dtype reaches: the refusal says which one it does
 FRESH = 20_000
@@ -66,19 +66,12 @@ class Dtypes(Experiment[DtypesSettings]):
         """Anchored, gated and fitted heads, ReLU networks, compiled formulas, and selection, in every dtype."""
         cases: list[Case] = []
         for dtype in settings.dtypes:
-            cases += [{"kind": "truncated_linear", "dtype": dtype, "p": p} for p in settings.anchors]
-            cases += [{"kind": "gate", "dtype": dtype}]
-            cases += [{"kind": "tensor_grid", "dtype": dtype, "p": p} for p in settings.fitted]
-            cases += [
-                {"kind": "relu_network", "dtype": dtype, "depth": depth, "seed": settings.seed}
-                for depth in settings.depths
-            ]
-            cases += [{"kind": "compile", "dtype": dtype, "target": target} for target in settings.targets]
-            cases += [
-                {"kind": "selection", "dtype": dtype, "scores": way, "p": p, "seed": settings.seed}
-                for way in WAYS
-                for p in settings.selected
-            ]
+            cases += crossed(kind="truncated_linear", dtype=dtype, p=settings.anchors)
+            cases += crossed(kind="gate", dtype=dtype)
+            cases += crossed(kind="tensor_grid", dtype=dtype, p=settings.fitted)
+            cases += crossed(kind="relu_network", dtype=dtype, depth=settings.depths, seed=settings.seed)
+            cases += crossed(kind="compile", dtype=dtype, target=settings.targets)
+            cases += crossed(kind="selection", dtype=dtype, scores=WAYS, p=settings.selected, seed=settings.seed)
         return cases
 
     def measure(self, case: Case) -> Sequence[Row]:
@@ -107,14 +100,14 @@ class Dtypes(Experiment[DtypesSettings]):
     def notes(self, table: Table, settings: DtypesSettings) -> Sequence[str]:
         """Gate, ReLU networks and compiled formulas; shares of wrong anchors."""
         header = ["what", "dtype", "keys", "smallest tol", "error", "bound", "bound / error"]
-        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).known]
+        rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).rows]
         selected = [
-            [row["dtype"], row["scores"], f"{row['p']:,}", f"{100 * row['wrong']:.2g} %", f"{100 * row['lost']:.2g} %"]
-            for row in table.where(kind="selection").known
+            [row["dtype"], row["scores"], f"{row['p']:,}", *(f"{100 * row[each]:.2g} %" for each in ("wrong", "lost"))]
+            for row in table.where(kind="selection").rows
         ]
         ways = "; ".join(f"*{way}*: {text}" for way, text in WAYS.items())
         explained = f"Scores: {ways}. Wrong: not the nearest anchor; lost: further than one step from y."
-        lost = markdown(["dtype", "scores", "anchors p", "wrong", "lost"], [[str(c) for c in row] for row in selected])
+        lost = markdown(["dtype", "scores", "anchors p", "wrong", "lost"], selected)
         return [markdown(header, rows), explained, lost]
 
     def figures(self, table: Table, settings: DtypesSettings) -> Mapping[str, Any]:
@@ -124,12 +117,10 @@ class Dtypes(Experiment[DtypesSettings]):
 
 def _built(case: Case) -> af.Compiled:
     kind, dtype = case["kind"], case["dtype"]
-    box = af.Box(-REACH, REACH)
     if kind == "truncated_linear":
-        p = case["p"]
-        return af.constructions.truncated_linear([1.0], 0.0, LOWER, UPPER, anchors=p, domain=box, dtype=dtype)
+        return one_head(case["p"], dtype=dtype)
     if kind == "gate":
-        return af.constructions.gate([1.0], 0.0, LOWER, UPPER, domain=box, dtype=dtype)
+        return af.constructions.gate([1.0], 0.0, LOWER, UPPER, domain=af.Box(-REACH, REACH), dtype=dtype)
     if kind == "tensor_grid":
         return af.constructions.tensor_grid(SMOOTH, LINE, anchors=case["p"], dtype=dtype)
     return af.constructions.relu_network(_stack(case["depth"], case["seed"]), af.Box(-1, 1), dtype=dtype)
@@ -189,19 +180,15 @@ def largest_score(u: Array, p: int, way: str, dtype: str) -> npt.NDArray[np.int6
 
 def _features(u: Array, p: int, way: str) -> tuple[Array, Array]:
     """Queries (N, 2) and keys (p, 2) whose products are the scores."""
-    k, ones = np.arange(p, dtype=np.float64), np.ones_like(u)
-    if way == "anchors":
-        y, anchors = u / (p - 1), k / (p - 1)
-        return np.stack([2 * y, -ones], axis=1), np.stack([anchors, anchors**2], axis=1)
-    middle = p // 2 if way == "centred" else 0
-    place, kappa = u - middle, k - middle
-    return np.stack([2 * place, -ones], axis=1), np.stack([kappa, kappa**2], axis=1)
+    middle, width = {"paper": (0, 1), "anchors": (0, p - 1), "centred": (p // 2, 1)}[way]
+    place, kappa = (u - middle) / width, (np.arange(p) - middle) / width
+    return np.stack([2 * place, -np.ones_like(u)], axis=1), np.stack([kappa, kappa**2], axis=1)
 
 
 def _floor(table: Table, dtype: str) -> Finding:
     """Where the errors of a dtype leave those of float64, its best p, and what is refused."""
     rows = table.where(kind="truncated_linear", dtype=dtype, refused=False).ordered("p")
-    clean = {row["p"]: row["error"] for row in table.where(kind="truncated_linear", dtype="float64").known}
+    clean = {row["p"]: row["error"] for row in table.where(kind="truncated_linear", dtype="float64").rows}
     p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
     off = [int(n) for n, e in zip(p, errors, strict=True) if n in clean and e > USEFUL * float(clean[n] or np.nan)]
     best = int(np.argmin(errors))
@@ -218,7 +205,7 @@ def _floor(table: Table, dtype: str) -> Finding:
 def _exact_gate(table: Table) -> Finding:
     """The gate needs no anchors: is it more accurate than the best anchored head of its dtype?"""
     parts, holds = [], True
-    for row in table.where(kind="gate").known:
+    for row in table.where(kind="gate").rows:
         anchored = table.where(kind="truncated_linear", dtype=row["dtype"], refused=False).numbers("error").min()
         holds &= bool(float(row["error"] or 0) < anchored)
         parts.append(f"{row['dtype']} {row['error']:.2g} (best anchored head {anchored:.2g})")
@@ -248,7 +235,7 @@ def _refusals(table: Table) -> Finding:
     broken = [
         f"; {row['target']} in {row['dtype']}: named {row['smallest_tol']:.2g}, measured {row['error']:.2g}, proved "
         f"{row['bound']:.2g}"
-        for row in rows.known
+        for row in rows.rows
         if row["error"] > row["smallest_tol"]
     ]
     evidence = f"{len(rows)} networks; smallest tol / measured error: {', '.join(parts)}" + "".join(broken)
@@ -263,7 +250,7 @@ def _lost(table: Table) -> list[Finding]:
         found.append(_wrong(rows, "float32", way, f"scores {WAYS[way]}"))
     pairs = [
         (row["wrong"], rows.where(dtype=row["dtype"], p=row["p"], scores=way).numbers("wrong")[0])
-        for row in rows.where(scores="centred", dtype="float32").known
+        for row in rows.where(scores="centred", dtype="float32").rows
         for way in ("paper", "anchors")
     ]
     fewer = sum(ours <= theirs for ours, theirs in pairs)
@@ -276,7 +263,7 @@ def _lost(table: Table) -> list[Finding]:
 
 
 def _wrong(rows: Table, dtype: str, way: str, text: str) -> Finding:
-    of = rows.where(dtype=dtype, scores=way).ordered("p").known
+    of = rows.where(dtype=dtype, scores=way).ordered("p").rows
     evidence = ", ".join(f"{100 * row['wrong']:.2g} % at p = {row['p']:,}" for row in of)
     return Finding(f"{dtype}, {text}: wrong anchors", "measured", evidence)
 
@@ -294,43 +281,43 @@ def _line(row: Mapping[str, Any]) -> list[str]:
 
 
 def _error_figure(table: Table) -> Any:
-    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below, no_minor_labels, page_wide
-
-    figure = page_wide(3.3)
-    panels = figure.subplots(1, 2)
-    for axes, kind, title in zip(
-        panels,
-        ("truncated_linear", "tensor_grid"),
-        ("clamp(y, -1, 1), tuned head", f"{SMOOTH}, fitted head"),
-        strict=True,
-    ):
-        curves = []
-        for dtype, look in zip(table.distinct("dtype"), SERIES, strict=False):
-            rows = table.where(kind=kind, dtype=dtype, refused=False).ordered("p")
-            curves.append(Curve(f"{dtype}: error", *rows.points("p", "error"), look=look))
-            curves.append(Curve(f"{dtype}: bound", *rows.points("p", "bound"), look=(look[0], "x", ":")))
-        draw_rates(axes, curves, x_label="anchors p", y_label="largest error", title=title)
-        no_minor_labels(axes)
+    titles = {"truncated_linear": "clamp(y, -1, 1), tuned head", "tensor_grid": f"{SMOOTH}, fitted head"}
+    panels = [
+        Panel(_error_curves(table.where(kind=kind, refused=False)), "anchors p", "largest error", title)
+        for kind, title in titles.items()
+    ]
+    figure = page(panels, 3.3, legend=4)
     fitted = table.where(kind="tensor_grid").distinct("p")
-    panels[1].set_xticks(fitted, [str(p) for p in fitted])
-    legend_below(figure, panels[0], 4)
+    for axes in figure.axes:
+        no_minor_labels(axes)
+    figure.axes[1].set_xticks(fitted, [str(p) for p in fitted])
     return figure
 
 
-def _selection_figure(table: Table) -> Any:
-    from attnforge.plot.rates import SERIES, Curve, draw_rates, legend_below, no_minor_labels, page_wide
+def _error_curves(rows: Table) -> list[Any]:
+    return [
+        curve(f"{dtype}: {column}", rows.where(dtype=dtype).ordered("p"), "p", column, look)
+        for dtype, (colour, marker, dash) in zip(rows.distinct("dtype"), SERIES, strict=False)
+        for column, look in (("error", (colour, marker, dash)), ("bound", (colour, "x", ":")))
+    ]
 
-    rows = table.where(kind="selection")
-    shown = [dtype for dtype in rows.distinct("dtype") if rows.where(dtype=dtype).numbers("wrong").max() > 0]
-    figure = page_wide(2.8)
-    panels = figure.subplots(1, max(1, len(shown)), sharey=True, squeeze=False)[0]
-    for axes, dtype in zip(panels, shown, strict=False):
-        curves = []
-        for way, look in zip(WAYS, SERIES, strict=False):
-            of = rows.where(dtype=dtype, scores=way).ordered("p")
-            curves.append(Curve(SHORT[way], of.numbers("p"), np.maximum(of.numbers("wrong"), 1 / QUERIES), look=look))
-        draw_rates(axes, curves, x_label="anchors p", y_label="", title=dtype)
+
+def _selection_figure(table: Table) -> Any:
+    rows = table.where(kind="selection").ordered("p")
+    shown = [dtype for dtype in table.distinct("dtype") if rows.where(dtype=dtype).numbers("wrong").max() > 0]
+    panels = [
+        Panel(
+            [
+                curve(SHORT[way], rows.where(dtype=dtype, scores=way), "p", "wrong", look, floor=1 / QUERIES)
+                for way, look in zip(WAYS, SERIES, strict=False)
+            ],
+            "anchors p",
+            "" if i else f"share of wrong anchors, at least 1/{QUERIES:,}",
+            dtype,
+        )
+        for i, dtype in enumerate(shown)
+    ]
+    figure = page(panels, 2.8, columns=max(1, len(shown)), sharey=True)
+    for axes in figure.axes:
         no_minor_labels(axes)
-    panels[0].set_ylabel(f"share of wrong anchors, at least 1/{QUERIES:,}", fontsize=8)
-    legend_below(figure, panels[0])
     return figure

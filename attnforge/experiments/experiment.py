@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from attnforge.experiments.settings import Settings
@@ -13,6 +14,18 @@ from attnforge.experiments.table import Cell, Table
 Case = Mapping[str, Any]  # of cells
 Row = Mapping[str, Cell]
 S = TypeVar("S", bound=Settings)
+
+
+def crossed(**columns: Any) -> list[Case]:
+    """Cases of all combinations of the columns' values, the last column running fastest; a text is one value.
+
+    >>> crossed(kind="hard", p=(8, 16), seed=0)
+    [{'kind': 'hard', 'p': 8, 'seed': 0}, {'kind': 'hard', 'p': 16, 'seed': 0}]
+    """
+    choices = [
+        each if isinstance(each, Iterable) and not isinstance(each, str) else [each] for each in columns.values()
+    ]
+    return [dict(zip(columns, cells, strict=True)) for cells in product(*choices)]
 
 
 @dataclass(frozen=True)

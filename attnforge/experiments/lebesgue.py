@@ -12,19 +12,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 import attnforge as af
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
+from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table, markdown
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array, Table, markdown
+from attnforge.plot.rates import SERIES
 
 JUMP, CENTRE, RADIUS = 1 / 3, (0.45, 0.55), 0.3
 CHECKED = 16  # cells of the network whose reported norm is integrated once more
@@ -45,34 +45,25 @@ class Irregular:
     joint: bool = False
 
 
-def _jump(x: Array) -> Array:
-    return np.where(x[..., 0] < JUMP, 0.0, 1.0)
+def _step(inside: npt.NDArray[np.bool_]) -> Array:
+    return np.where(inside, 1.0, 0.0)
 
 
-def _pole(x: Array) -> Array:
+def _power(t: Array, s: float) -> Array:
     with np.errstate(divide="ignore"):
-        return np.asarray(np.abs(x[..., 0] - 0.5) ** -0.5)
-
-
-def _root(x: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.abs(x[..., 0]) ** -0.25)
-
-
-def _disc(x: Array) -> Array:
-    return np.where((x[..., 0] - CENTRE[0]) ** 2 + (x[..., 1] - CENTRE[1]) ** 2 < RADIUS**2, 1.0, 0.0)
-
-
-def _diagonal(x: Array, y: Array) -> Array:
-    return np.where(x[..., 0] + y[..., 0] < 1, 1.0, 0.0)
+        return np.asarray(np.abs(t) ** -s)
 
 
 TARGETS = {
-    "jump": Irregular("a jump at 1/3", _jump, 1, {1: -1.0, 2: -0.5}),
-    "pole": Irregular("|x - 1/2|^(-1/2)", _pole, 1, {1: -0.5}, bounded=False),
-    "root": Irregular("|x|^(-1/4)", _root, 1, {1: -0.75, 2: -0.25}, bounded=False),
-    "disc": Irregular("indicator of a disc", _disc, 2, {1: -1.0, 2: -0.5}),
-    "diagonal": Irregular("x + y < 1, cross-attention", _diagonal, 2, {1: -1.0, 2: -0.5}, joint=True),
+    "jump": Irregular("a jump at 1/3", lambda x: _step(x[..., 0] >= JUMP), 1, {1: -1.0, 2: -0.5}),
+    "pole": Irregular("|x - 1/2|^(-1/2)", lambda x: _power(x[..., 0] - 0.5, 0.5), 1, {1: -0.5}, bounded=False),
+    "root": Irregular("|x|^(-1/4)", lambda x: _power(x[..., 0], 0.25), 1, {1: -0.75, 2: -0.25}, bounded=False),
+    "disc": Irregular(
+        "indicator of a disc", lambda x: _step(((x - CENTRE) ** 2).sum(axis=-1) < RADIUS**2), 2, {1: -1.0, 2: -0.5}
+    ),
+    "diagonal": Irregular(
+        "x + y < 1, cross-attention", lambda x, y: _step((x + y)[..., 0] < 1), 2, {1: -1.0, 2: -0.5}, joint=True
+    ),
 }
 
 
@@ -103,13 +94,12 @@ class Lebesgue(Experiment[LebesgueSettings]):
     def cases(self, settings: LebesgueSettings) -> Sequence[Case]:
         """Every target in every norm it is finite in, for every number of cells; and one norm to be checked."""
         counts = {1: settings.cells, 2: settings.squares}
-        swept: list[Case] = [
-            {"kind": "rate", "target": name, "norm": norm, "cells": cells, "seed": settings.seed}
+        swept = [
+            crossed(kind="rate", target=name, norm=target.rates, cells=cells, seed=settings.seed)
             for name, target in TARGETS.items()
-            for norm in target.rates
-            for cells in (settings.pairs if target.joint else counts[target.inputs])
+            for cells in [settings.pairs if target.joint else counts[target.inputs]]
         ]
-        return [*swept, {"kind": "check", "target": "pole", "norm": 1, "cells": CHECKED}]
+        return [*chain.from_iterable(swept), {"kind": "check", "target": "pole", "norm": 1, "cells": CHECKED}]
 
     def measure(self, case: Case) -> Sequence[Row]:
         """The L_p error, the closed form of it where there is one, and the sup error of bounded targets."""
@@ -138,19 +128,16 @@ class Lebesgue(Experiment[LebesgueSettings]):
 
     def figures(self, table: Table, settings: LebesgueSettings) -> Mapping[str, Any]:
         """L1 errors, L2 errors and sup errors against cells an input."""
-        from attnforge.plot.rates import draw_rates, legend_below, page_wide
-
-        figure = page_wide(3.1)
-        panels, label = figure.subplots(1, 3), "cells an input G"
-        for axes, norm in zip(panels, (1, 2), strict=False):
-            slopes = [-1] if norm == 1 else [-0.5]
-            curves = _curves(table, "error", norm)
-            draw_rates(axes, curves, x_label=label, y_label=f"L{norm} error", title=f"L{norm}", slopes=slopes)
+        label = "cells an input G"
+        panels = [
+            Panel(_curves(table, "error", norm), label, f"L{norm} error", f"L{norm}", slopes=[slope])
+            for norm, slope in ((1, -1), (2, -0.5))
+        ]
+        sup = Panel(_curves(table, "sup", 1), label, "largest error", "sup", logarithmic=(True, False))
+        figure = page([*panels, sup], 3.1)
+        for axes in figure.axes[:2]:
             axes.set_ylim(bottom=0.5 * axes.get_ylim()[0])
-        curves = _curves(table, "sup", 1)
-        draw_rates(panels[2], curves, x_label=label, y_label="largest error", title="sup", logarithmic=(True, False))
-        panels[2].set_ylim(0, 1.05)
-        legend_below(figure, panels[0])
+        figure.axes[2].set_ylim(0, 1.05)
         return {"lebesgue": figure}
 
 
@@ -212,7 +199,7 @@ def _integrated(net: af.Compiled, cells: int) -> float:
 
     def gap(x: float) -> float:
         point = np.array([x])
-        return abs(float(net(point)[0]) - float(_pole(point[None])[0]))
+        return abs(float(net(point)[0]) - float(TARGETS["pole"].f(point[None])[0]))
 
     halves = np.linspace(0, 1, 2 * cells + 1)
     parts = [quad(gap, low, high, limit=60, epsrel=1e-5)[0] for low, high in pairwise(halves)]
@@ -277,10 +264,8 @@ def _summary(table: Table, name: str, norm: int) -> list[str]:
 
 
 def _curves(table: Table, column: str, norm: int) -> list[Any]:
-    from attnforge.plot.rates import SERIES, Curve
-
     return [
-        Curve(target.title, *rows.points("cells", column), look=look)
+        curve(target.title, rows, "cells", column, look)
         for (name, target), look in zip(TARGETS.items(), SERIES, strict=False)
         if (rows := _of(table, name, norm).having(column))
     ]

@@ -8,15 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import attnforge as af
 from attnforge.experiments.claims import falls_as, within_bounds
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.clamp import judged, one_head, trained
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
+from attnforge.experiments.panels import Panel, band, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table
 
-LOWER, UPPER, REACH = -1.0, 1.0, 2.0  # clamp(y, -1, 1) for y in [-2, 2]
 CONSTRUCTED = ("hard", "tuned")
-TRAINING, BATCH = 4096, 512  # points, and points a step
 FRESH = 100_000  # points that errors are measured on: random ones and a search from the worst, or evenly spaced ones
 
 
@@ -47,81 +46,39 @@ class RateAnchors(Experiment[RateAnchorsSettings]):
 
     def cases(self, settings: RateAnchorsSettings) -> Sequence[Case]:
         """Hard and tuned heads for every p; trained ones for some, from several starts."""
-        constructed: list[Case] = [{"kind": kind, "p": p} for kind in CONSTRUCTED for p in settings.anchors]
-        return constructed + [
-            {"kind": "trained", "p": p, "start": start, "epochs": settings.epochs, "seed": settings.seed}
-            for p in settings.trained
-            for start in range(settings.repeats)
+        training = {"start": range(settings.repeats), "epochs": settings.epochs, "seed": settings.seed}
+        return [
+            *crossed(kind=CONSTRUCTED, p=settings.anchors),
+            *crossed(kind="trained", p=settings.trained, **training),
         ]
 
     def measure(self, case: Case) -> Sequence[Row]:
         """Mean square and largest error; the bound, where there is one."""
         if case["kind"] == "trained":
-            return [_trained(case["p"], case["epochs"], 1000 * case["seed"] + case["start"])]
-        net = af.constructions.truncated_linear(
-            [1.0], 0.0, LOWER, UPPER, anchors=case["p"], sharpness=case["kind"], domain=af.Box(-REACH, REACH)
-        )
-        found = af.measure(net, points=FRESH)
-        return [{"mse": found.rms**2, "error": found.sup, "bound": net.certificate.bound}]
+            return [trained(case["p"], 1, case["epochs"], 1000 * case["seed"] + case["start"], FRESH)]
+        return [judged(one_head(case["p"], sharpness=case["kind"]), FRESH)]
 
     def findings(self, table: Table, settings: RateAnchorsSettings) -> Sequence[Finding]:
         """Slopes against the rate of the theorem."""
         largest = max(set(settings.trained) & set(settings.anchors), default=max(settings.trained))
         hard = table.where(kind="hard", p=largest).numbers("error")
-        factor = trained_middle(table)[largest] / hard[0] if len(hard) else np.nan
+        middle = table.where(kind="trained").medians("p", "error")[largest]
+        factor = middle / hard[0] if len(hard) else np.nan
         compared = f"at p = {largest} the median trained head errs {factor:.2g} times as much as hard selection"
+        errors = {kind: table.where(kind=kind).points("p", "error") for kind in (*CONSTRUCTED, "trained")}
         return [
-            *(
-                falls_as(f"{kind} heads: error O(1/p)", *table.where(kind=kind).points("p", "error"), -1, slack=0.02)
-                for kind in CONSTRUCTED
-            ),
+            *(falls_as(f"{kind} heads: error O(1/p)", *errors[kind], -1, slack=0.02) for kind in CONSTRUCTED),
             within_bounds(table),
-            falls_as(
-                "trained heads: error O(1/p)", *table.where(kind="trained").points("p", "error"), -1, more=compared
-            ),
+            falls_as("trained heads: error O(1/p)", *errors["trained"], -1, more=compared),
         ]
 
     def figures(self, table: Table, settings: RateAnchorsSettings) -> Mapping[str, Any]:
         """Sup error and mean square error against p."""
-        from attnforge.plot.rates import draw_rates, legend_below, page_wide
-
-        figure = page_wide(3.2)
-        panels = figure.subplots(1, 2)
-        for axes, column, label, slope in zip(
-            panels, ("error", "mse"), ("largest error", "mean square error"), (-1, -2), strict=True
-        ):
-            draw_rates(axes, _curves(table, column), x_label="anchors p", y_label=label, slopes=[slope])
-        legend_below(figure, panels[0])
-        return {"rate-anchors": figure}
-
-
-def trained_middle(table: Table, column: str = "error") -> dict[int, float]:
-    """The median over the starts, for every p that was trained."""
-    found = table.where(kind="trained").grouped("p", column)
-    return {int(p): float(np.median(values)) for p, values in found.items()}
+        shown = (("error", "largest error", -1), ("mse", "mean square error", -2))
+        panels = [Panel(_curves(table, column), "anchors p", label, slopes=[rate]) for column, label, rate in shown]
+        return {"rate-anchors": page(panels, 3.2)}
 
 
 def _curves(table: Table, column: str) -> list[Any]:
-    from attnforge.plot.rates import Curve
-
-    curves = [Curve(f"constructed, {kind}", *table.where(kind=kind).points("p", column)) for kind in CONSTRUCTED]
-    found = table.where(kind="trained").grouped("p", column)
-    low, high = [values.min() for values in found.values()], [values.max() for values in found.values()]
-    middle = trained_middle(table, column)
-    return [*curves, Curve("trained: median and range", list(middle), list(middle.values()), low, high)]
-
-
-def _trained(p: int, epochs: int, seed: int) -> Row:
-    """A head of p keys trained on uniform points, and judged on others."""
-    import torch
-
-    from attnforge.experiments.training import MemoryHeads, train
-
-    generator = torch.Generator().manual_seed(seed)
-    inputs = REACH * (2 * torch.rand(TRAINING, 1, generator=generator) - 1)
-    module = MemoryHeads(1, p, seed=seed)
-    fit = train(module, inputs, inputs[:, 0].clamp(LOWER, UPPER), epochs=epochs, batch=BATCH, seed=seed)
-    fresh = torch.linspace(-REACH, REACH, FRESH)[:, None]
-    with torch.no_grad():
-        error = module(fresh) - fresh[:, 0].clamp(LOWER, UPPER)
-    return {"mse": float(error.square().mean()), "error": float(error.abs().max()), "seconds": fit.seconds}
+    constructed = [curve(f"constructed, {kind}", table.where(kind=kind), "p", column) for kind in CONSTRUCTED]
+    return [*constructed, band("trained: median and range", table.where(kind="trained"), "p", column)]

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 import attnforge as af
 from attnforge.experiments.claims import falls_as, within_bounds
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.clamp import LOWER, REACH, UPPER, judged, several_heads, trained
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
+from attnforge.experiments.panels import Panel, band, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table, markdown
+from attnforge.experiments.table import Array, Table, markdown
+from attnforge.plot.rates import Curve
 
-LOWER, UPPER, REACH = -1.0, 1.0, 2.0  # clamp(y, -1, 1) for y in [-2, 2]
 SENTINELS = {"hard": 1, "tuned": 2}  # a side: hard heads leak e^(-2c) with one, tuned ones need a second
-TRAINING, BATCH = 4096, 512  # points, and points a step
 FRESH = 20_000  # points that errors are measured on; constructed heads are searched between all anchors besides
 STEADY = 1.1  # factor within which an error that "stays" stays
 
@@ -59,21 +59,12 @@ class RateHeads(Experiment[RateHeadsSettings]):
 
     def measure(self, case: Case) -> Sequence[Row]:
         """Largest and mean square error; the bound, where there is one; keys in all."""
-        if case["kind"] == "trained":
-            return [_trained(case["keys"], case["heads"], case["epochs"], 1000 * case["seed"] + case["start"])]
-        net = af.constructions.multihead_truncated_linear(
-            [1.0],
-            0.0,
-            LOWER,
-            UPPER,
-            tokens=case["keys"],
-            heads=case["heads"],
-            sharpness=case["kind"],
-            sentinels=SENTINELS[case["kind"]],
-            domain=af.Box(-REACH, REACH),
-        )
-        found, bound = af.measure(net, points=FRESH), net.certificate.bound
-        return [{"mse": found.rms**2, "error": found.sup, "bound": bound, "keys_in_all": net.anchors}]
+        kind, keys, heads = case["kind"], case["keys"], case["heads"]
+        if kind == "trained":
+            row = trained(keys, heads, case["epochs"], 1000 * case["seed"] + case["start"], FRESH + 1)
+            return [{**row, "keys_in_all": keys * heads}]
+        net = several_heads(heads, keys, SENTINELS[kind], kind, domain=af.Box(-REACH, REACH))
+        return [{**judged(net, FRESH), "keys_in_all": net.anchors}]
 
     def findings(self, table: Table, settings: RateHeadsSettings) -> Sequence[Finding]:
         """Slopes against n H and against H; what the error does when the total is fixed."""
@@ -102,33 +93,31 @@ class RateHeads(Experiment[RateHeadsSettings]):
 
     def figures(self, table: Table, settings: RateHeadsSettings) -> Mapping[str, Any]:
         """Error against n H, and against H with p fixed either way."""
-        from attnforge.plot.rates import draw_rates, legend_below, page_wide, ticks_at
-
-        rate = page_wide(3.3)
-        panels = rate.subplots(1, 2, sharey=True)
-        for axes, kind in zip(panels, SENTINELS, strict=True):
-            draw_rates(
-                axes,
-                _rate_curves(table, kind),
-                x_label="keys a head times heads, n H",
-                y_label="largest error",
-                slopes=[-1],
-                title=f"constructed, {kind}, sentinels a side: {SENTINELS[kind]}",
-            )
-            axes.set_ylabel("largest error" if kind == "hard" else "")
-        legend_below(rate, panels[0], 5)
-
-        fixed = page_wide(3.3)
-        panels = fixed.subplots(1, 2, sharey=True)
         titles = {"each": "anchors of every head fixed", "all": "anchors of all heads together fixed"}
-        for axes, (which, title) in zip(panels, titles.items(), strict=True):
-            draw_rates(
-                axes, _fixed_curves(table, which, settings), x_label="heads H", y_label="largest error", title=title
+        rates = [
+            Panel(
+                _rate_curves(table, kind),
+                "keys a head times heads, n H",
+                "largest error" if kind == "hard" else "",
+                f"constructed, {kind}, sentinels a side: {sentinels}",
+                slopes=[-1],
             )
-            ticks_at(axes, settings.heads)
-        panels[1].set_ylabel("")
-        legend_below(fixed, panels[0], 3)
-        return {"rate-heads": rate, "rate-heads-fixed": fixed}
+            for kind, sentinels in SENTINELS.items()
+        ]
+        fixed = [
+            Panel(
+                _fixed_curves(table, which, settings),
+                "heads H",
+                "largest error" if which == "each" else "",
+                title,
+                ticks=settings.heads,
+            )
+            for which, title in titles.items()
+        ]
+        return {
+            "rate-heads": page(rates, 3.3, legend=5, sharey=True),
+            "rate-heads-fixed": page(fixed, 3.3, sharey=True),
+        }
 
 
 def _dealt(total: int, heads: Sequence[int]) -> list[tuple[int, int]]:
@@ -146,23 +135,16 @@ def _constructed(fixed: str, sizes: Sequence[tuple[int, int]]) -> list[Case]:
 
 
 def _to_train(fixed: str, sizes: Sequence[tuple[int, int]], settings: RateHeadsSettings) -> list[Case]:
+    training = {"start": range(settings.repeats), "epochs": settings.epochs, "seed": settings.seed}
     return [
-        {
-            "kind": "trained",
-            "fixed": fixed,
-            "keys": keys,
-            "heads": heads,
-            "start": start,
-            "epochs": settings.epochs,
-            "seed": settings.seed,
-        }
+        case
         for keys, heads in sizes
-        for start in range(settings.repeats)
+        for case in crossed(kind="trained", fixed=fixed, keys=keys, heads=heads, **training)
     ]
 
 
-def _products(table: Table) -> npt.NDArray[np.float64]:
-    return np.asarray(table.numbers("keys") * table.numbers("heads"), dtype=np.float64)
+def _products(table: Table) -> Array:
+    return np.asarray(table.numbers("keys") * table.numbers("heads"))
 
 
 def _pooled(table: Table, kind: str) -> Finding:
@@ -230,8 +212,8 @@ def _trained_total(table: Table) -> Finding:
 
 
 def _medians_seen(trained: Table) -> str:
-    errors = trained.grouped("heads", "error")
-    seen = ", ".join(f"{np.median(each):.2g}" for each in errors.values())
+    errors = trained.medians("heads", "error")
+    seen = ", ".join(f"{each:.2g}" for each in errors.values())
     return f"median largest errors {seen} at H = {', '.join(str(heads) for heads in errors)}"
 
 
@@ -240,52 +222,24 @@ def _ratio(rows: Table, heads: int, column: str) -> str:
     return f"{rows.where(heads=heads).numbers(column)[0] / first:.3f}"
 
 
-def _rate_curves(table: Table, kind: str) -> list[Any]:
-    from attnforge.plot.rates import Curve
-
+def _rate_curves(table: Table, kind: str) -> list[Curve]:
     rows = table.where(kind=kind, fixed="each")
-    curves = [
-        Curve(f"n = {keys}", _products(rows.where(keys=keys)), rows.where(keys=keys).numbers("error"))
-        for keys in rows.distinct("keys")
-    ]
+    groups = {keys: rows.where(keys=keys) for keys in rows.distinct("keys")}
+    errors = [Curve(f"n = {keys}", _products(each), each.numbers("error")) for keys, each in groups.items()]
+    # matplotlib's legends leave out names that begin with a dash: the bounds have one name
+    names = ["certified bound", *["_"] * (len(groups) - 1)]
     bounds = [
-        Curve(
-            "certified bound" if not i else "_",  # matplotlib's legends leave out names that begin so
-            _products(rows.where(keys=keys)),
-            rows.where(keys=keys).numbers("bound"),
-            look=("#000000", "", ":"),
-        )
-        for i, keys in enumerate(rows.distinct("keys"))
+        Curve(name, _products(each), each.numbers("bound"), look=("#000000", "", ":"))
+        for name, each in zip(names, groups.values(), strict=True)
     ]
-    return [*curves, *bounds]
+    return [*errors, *bounds]
 
 
-def _fixed_curves(table: Table, fixed: str, settings: RateHeadsSettings) -> list[Any]:
+def _fixed_curves(table: Table, fixed: str, settings: RateHeadsSettings) -> list[Curve]:
     """One n of constructed heads, the nearest to the trained ones', and the trained ones with their range."""
-    from attnforge.plot.rates import Curve
-
-    keys = {"each": min(settings.keys)}
-    curves = []
-    for kind in SENTINELS:
-        rows = table.where(kind=kind, fixed=fixed, **({"keys": keys[fixed]} if fixed in keys else {})).ordered("heads")
-        curves.append(Curve(f"constructed, {kind}", *rows.points("heads", "error")))
-    spread = table.where(kind="trained", fixed=fixed).grouped("heads", "error")
-    middle, low, high = ([float(end(each)) for each in spread.values()] for end in (np.median, np.min, np.max))
-    return [*curves, Curve("trained: median and range", list(spread), middle, low, high)]
-
-
-def _trained(keys: int, heads: int, epochs: int, seed: int) -> Row:
-    """A layer trained on uniform points, and judged on others."""
-    import torch
-
-    from attnforge.experiments.training import MemoryHeads, train
-
-    generator = torch.Generator().manual_seed(seed)
-    inputs = REACH * (2 * torch.rand(TRAINING, 1, generator=generator) - 1)
-    module = MemoryHeads(1, keys, heads, seed=seed)
-    fit = train(module, inputs, inputs[:, 0].clamp(LOWER, UPPER), epochs=epochs, batch=BATCH, seed=seed)
-    fresh = torch.linspace(-REACH, REACH, FRESH + 1)[:, None]
-    with torch.no_grad():
-        error = module(fresh) - fresh[:, 0].clamp(LOWER, UPPER)
-    worst, mean = float(error.abs().max()), float(error.square().mean())
-    return {"mse": mean, "error": worst, "keys_in_all": keys * heads, "seconds": fit.seconds}
+    rows = table.where(fixed=fixed).ordered("heads")
+    sizes = {"keys": min(settings.keys)} if fixed == "each" else {}
+    constructed = [
+        curve(f"constructed, {kind}", rows.where(kind=kind, **sizes), "heads", "error") for kind in SENTINELS
+    ]
+    return [*constructed, band("trained: median and range", rows.where(kind="trained"), "heads", "error")]

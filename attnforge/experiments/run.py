@@ -84,11 +84,16 @@ def run(
         got = f"{out}: {error.strerror}"
         raise TargetError("`out` must be a folder that can be written", got, "Choose another") from error
     started = time.perf_counter()
-    entries, measured = _measured(experiment, settings, folder, _cores(workers), cluster, again, progress)
+    entries, measured = _measured(experiment, settings, folder, workers or joblib.cpu_count(), cluster, again, progress)
     table = Table.of(row for entry in entries for row in entry.rows)
     findings = tuple(experiment.findings(table, settings))
+    figures, notes = experiment.figures(table, settings), experiment.notes(table, settings)
+    write_text(folder / RESULTS, table.to_csv())
+    write_text(folder / SETTINGS, to_toml(experiment.name, settings))
+    for name, figure in figures.items():
+        save_figure(figure, folder / name, formats)
     spent = sum(entry.seconds for entry in entries)
-    _write(experiment, settings, folder, table, findings, command, spent, formats)
+    write_text(folder / VERDICT, verdict(experiment, findings, notes, list(figures), len(table), command, spent))
     return Result(experiment, folder, table, findings, measured, time.perf_counter() - started)
 
 
@@ -124,29 +129,6 @@ def _measured(
         count = f"{len(failures)} of {len(cases)} cases of {experiment.name} failed; the others are kept"
         raise FailedCasesError(f"{count}. The first was {dict(first.case)}:\n{first.failure}")
     return [known[name] for name in cases], len(missing)
-
-
-def _write(
-    experiment: Experiment[Any],
-    settings: Settings,
-    folder: Path,
-    table: Table,
-    findings: Sequence[Finding],
-    command: str,
-    seconds: float,
-    formats: Sequence[str],
-) -> None:
-    figures = experiment.figures(table, settings)
-    write_text(folder / RESULTS, table.to_csv())
-    write_text(folder / SETTINGS, to_toml(experiment.name, settings))
-    for name, figure in figures.items():
-        save_figure(figure, folder / name, formats)
-    notes = experiment.notes(table, settings)
-    write_text(folder / VERDICT, verdict(experiment, findings, notes, list(figures), len(table), command, seconds))
-
-
-def _cores(workers: int | None) -> int:
-    return workers if workers is not None else joblib.cpu_count()
 
 
 def _version() -> str:

@@ -10,19 +10,25 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-import attnforge as af
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.claims import always
+from attnforge.experiments.clamp import LOWER, UPPER, one_head, several_heads
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
+from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting
-from attnforge.experiments.table import Table, markdown
+from attnforge.experiments.table import Array, Table, markdown
+from attnforge.lemmas.leakage import mass_beyond
+from attnforge.plot.attention import draw_attention
+from attnforge.plot.rates import Curve, page_wide, plain
+from attnforge.plot.style import GREY
 
-Array = npt.NDArray[np.float64]
-
-LOWER, UPPER = -1.0, 1.0  # the anchors' interval, which is also that of the queries
 LARGEST = 0.01  # weight that a column called one-hot may give to all other keys together
 ROUNDING = 1e-11  # of weights computed from scores up to a few thousand
 PROFILE = 26  # queries of the profile: at equal distances from half-way between two anchors
 SHARP = 10.0  # from this c on the window of ties is narrower than half a step
 SENTINELS = 2  # a side
+NEAREST = "the nearest anchor gets most, at every sharpness"
+FORMULA = "at s steps from the midpoint the largest weight is 1 / (1 + e^(-2cs)), less 2 sum_i e^(-c i^2) at most"
+ONE_OWNER = "of several heads exactly one selects an anchor of its own, the others a sentinel or a ghost"
 
 
 @dataclass(frozen=True)
@@ -53,14 +59,11 @@ class Selection(Experiment[SelectionSettings]):
 
     def cases(self, settings: SelectionSettings) -> Sequence[Case]:
         """One head for every p and c, and several heads for every c."""
-        one = [
-            {"p": p, "heads": 1, "c": c, "queries": settings.queries}
-            for p in settings.anchors
-            for c in settings.sharpness
+        own, sharpness = settings.keys - 2 * SENTINELS, {"c": settings.sharpness, "queries": settings.queries}
+        return [
+            *crossed(p=settings.anchors, heads=1, **sharpness),
+            *crossed(p=own, heads=settings.heads, **sharpness),
         ]
-        own = settings.keys - 2 * SENTINELS
-        many = [{"p": own, "heads": settings.heads, "c": c, "queries": settings.queries} for c in settings.sharpness]
-        return [*one, *many]
 
     def measure(self, case: Case) -> Sequence[Row]:
         """One row of counts; for one head, also the largest weight against the distance to the midpoint."""
@@ -76,25 +79,20 @@ class Selection(Experiment[SelectionSettings]):
         """Selection, the width of the window of ties, and the formula."""
         counts = table.where(part="count")
         sharp = counts.only(lambda row: row["c"] >= SHARP)
+        several, layers = _several(counts), f"columns, over {len(counts)} layers"
         return [
-            _nearest_wins(counts),
+            always(NEAREST, counts.numbers("nearest_wins"), f"{layers}; softness only blurs"),
             _one_hot(sharp),
             _everywhere(sharp),
-            _formula(counts),
-            _one_owner(_several(counts)),
+            always(FORMULA, counts.numbers("as_formula"), layers),
+            always(ONE_OWNER, several.numbers("one_owner"), f"queries, over {len(several)} sharpnesses"),
         ]
 
     def notes(self, table: Table, settings: SelectionSettings) -> Sequence[str]:
         """Columns that are one-hot, counted and predicted."""
         rows = [
-            [
-                str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}",
-                f"{row['c']:g}",
-                f"{row['one_hot']:.4f}",
-                f"{1 - _width(row['c']):.4f}",
-                f"{row['least']:.3f}",
-            ]
-            for row in table.where(part="count").known
+            [*_layer(row), f"{row['one_hot']:.4f}", f"{1 - _width(row['c']):.4f}", f"{row['least']:.3f}"]
+            for row in table.where(part="count").rows
         ]
         header = ["anchors", "c", "columns that are one-hot", "1 - ln(99) / c", "largest weight, least over columns"]
         return [markdown(header, rows)]
@@ -122,21 +120,9 @@ def _columns(p: int, heads: int, c: float, y: Array) -> list[_Columns]:
     """What every head of a constructed layer with p own anchors a head does at the queries."""
     beta = c / _step(p * heads) ** 2
     if heads == 1:
-        net = af.constructions.truncated_linear(
-            [1.0], 0.0, LOWER, UPPER, anchors=p, sharpness=beta, domain=af.Box(LOWER, UPPER)
-        )
+        net = one_head(p, reach=UPPER, sharpness=beta)
     else:
-        net = af.constructions.multihead_truncated_linear(
-            [1.0],
-            0.0,
-            LOWER,
-            UPPER,
-            tokens=p + 2 * SENTINELS,
-            heads=heads,
-            sharpness=beta,
-            sentinels=SENTINELS,
-            domain=af.Box(LOWER, UPPER),
-        )
+        net = several_heads(heads, p + 2 * SENTINELS, SENTINELS, beta)
     weights = net.attention(y[:, None, None])[0]
     found = []
     for head, each in zip(net.network.heads, weights, strict=True):
@@ -150,8 +136,6 @@ def _columns(p: int, heads: int, c: float, y: Array) -> list[_Columns]:
 
 def _counted(p: int, heads: int, c: float, y: Array) -> dict[str, float | bool]:
     """Counts over all heads, of the queries between the outermost keys of each: others select the outermost."""
-    from attnforge.lemmas.leakage import mass_beyond
-
     leak = 2 * mass_beyond(c, 1)
     found = _columns(p, heads, c, y)
     largest, agree, inside, owners = [], [], [], np.zeros(len(y), dtype=int)
@@ -208,14 +192,13 @@ def _width(c: float) -> float:
     return min(1.0, math.log((1 - LARGEST) / LARGEST) / c)
 
 
+def _layer(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Its anchors, and how sharp it is."""
+    return str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}", f"{row['c']:g}"
+
+
 def _several(counts: Table) -> Table:
     return counts.only(lambda row: row["heads"] != 1)
-
-
-def _nearest_wins(counts: Table) -> Finding:
-    share = counts.numbers("nearest_wins")
-    evidence = f"at least {100 * share.min():.4g} % of the columns, over {len(counts)} layers; softness only blurs"
-    return Finding.judged("the nearest anchor gets most, at every sharpness", bool(share.min() == 1.0), evidence)
 
 
 def _one_hot(sharp: Table) -> Finding:
@@ -240,25 +223,8 @@ def _everywhere(sharp: Table) -> Finding:
     return Finding.judged("with high sharpness every column is one-hot", bool(tied.min() > 1 - LARGEST), evidence)
 
 
-def _formula(counts: Table) -> Finding:
-    share = counts.numbers("as_formula")
-    claim = "at s steps from the midpoint the largest weight is 1 / (1 + e^(-2cs)), less 2 sum_i e^(-c i^2) at most"
-    evidence = f"at least {100 * share.min():.4g} % of the columns, over {len(counts)} layers"
-    return Finding.judged(claim, bool(share.min() == 1.0), evidence)
-
-
-def _one_owner(many: Table) -> Finding:
-    share = many.numbers("one_owner")
-    evidence = f"at least {100 * share.min():.4g} % of the queries, over {len(many)} sharpnesses"
-    claim = "of several heads exactly one selects an anchor of its own, the others a sentinel or a ghost"
-    return Finding.judged(claim, bool(share.min() == 1.0), evidence)
-
-
 def _maps(settings: SelectionSettings) -> Any:
     """Rows of panels: anchors; columns of panels: sharpness."""
-    from attnforge.plot.attention import draw_attention
-    from attnforge.plot.rates import page_wide
-
     rows, columns = len(settings.anchors), len(settings.sharpness)
     figure = page_wide(0.6 + 1.15 * rows)
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
@@ -266,51 +232,42 @@ def _maps(settings: SelectionSettings) -> Any:
     for p, line in zip(settings.anchors, panels, strict=True):
         for c, axes in zip(settings.sharpness, line, strict=True):
             (column,) = _columns(p, 1, c, y)
-            image = draw_attention(axes, column.weights, ends=(LOWER, UPPER), marks=False)
-            _small(axes, p)
-            if axes is not line[0]:
-                axes.tick_params(labelleft=False)
-            if p == settings.anchors[0]:
-                axes.set_title(f"c = {c:g}", fontsize=8)
-            if p == settings.anchors[-1]:
-                axes.set_xlabel("query y", fontsize=8)
+            image = _draw_map(axes, column.weights)
+            axes.set_yticks([0, p - 1])
+            axes.tick_params(length=2)
+            axes.tick_params(labelleft=axes is line[0])
         line[0].set_ylabel(f"key, p = {p}", fontsize=8)
+    for c, top, bottom in zip(settings.sharpness, panels[0], panels[-1], strict=True):
+        top.set_title(f"c = {c:g}", fontsize=8)
+        bottom.set_xlabel("query y", fontsize=8)
     _colour_bar(figure, image, panels)
     return figure
 
 
 def _maps_of_heads(settings: SelectionSettings) -> Any:
     """All keys of all heads, one head above the other, soft and sharp."""
-    from attnforge.plot.attention import draw_attention
-    from attnforge.plot.rates import page_wide
-
     own, y = settings.keys - 2 * SENTINELS, np.linspace(LOWER, UPPER, 601)
     shown = sorted(settings.sharpness, key=lambda c: abs(math.log(c / 2.7)))[0], max(settings.sharpness)
+    starts = range(0, settings.heads * settings.keys, settings.keys)
+    middles = [start + settings.keys / 2 - 0.5 for start in starts]
     figure = page_wide(3.6)
     panels = figure.subplots(1, 2, squeeze=False, sharey=True)
     for c, axes in zip(shown, panels[0], strict=True):
         weights = np.concatenate([column.weights for column in _columns(own, settings.heads, c, y)], axis=1)
-        starts = range(0, settings.heads * settings.keys, settings.keys)
-        image = draw_attention(axes, weights, starts=list(starts), ends=(LOWER, UPPER), marks=False)
+        image = _draw_map(axes, weights, starts=list(starts))
         axes.set_title(f"{settings.heads} heads, c = {c:g}", fontsize=8)
         axes.set_xlabel("query y", fontsize=8)
-        middles = [start + settings.keys / 2 - 0.5 for start in starts]
         axes.set_yticks(middles, [str(i + 1) for i in range(settings.heads)])
-        _query_ticks(axes)
     panels[0][0].set_ylabel(f"head, {settings.keys} keys each", fontsize=8)
     _colour_bar(figure, image, panels)
     return figure
 
 
-def _small(axes: Any, keys: int) -> None:
-    axes.set_yticks([0, keys - 1])
-    _query_ticks(axes)
-    axes.tick_params(length=2)
-
-
-def _query_ticks(axes: Any) -> None:
+def _draw_map(axes: Any, weights: Array, **options: Any) -> Any:
+    image = draw_attention(axes, weights, ends=(LOWER, UPPER), marks=False, **options)
     axes.set_xticks([LOWER, 0.0, UPPER], ["-1", "0", "1"])
     axes.tick_params(labelsize=7)
+    return image
 
 
 def _colour_bar(figure: Any, image: Any, panels: Any) -> None:
@@ -320,39 +277,31 @@ def _colour_bar(figure: Any, image: Any, panels: Any) -> None:
 
 
 def _window(table: Table, settings: SelectionSettings) -> Any:
-    from attnforge.plot.rates import Curve, draw_rates, page_wide, plain
-    from attnforge.plot.style import GREY
-
-    figure = page_wide(3.2)
-    left, right = figure.subplots(1, 2)
-    p = max(settings.anchors)
-    profiles = [table.where(part="profile", p=p, c=c) for c in settings.sharpness]
-    curves = [
-        Curve(f"c = {c:g}", *rows.points("distance", "weight"))
-        for c, rows in zip(settings.sharpness, profiles, strict=True)
+    """The largest weight against the distance to the midpoint, and columns that are not one-hot."""
+    counts, p = table.where(part="count"), max(settings.anchors)
+    profiles = [
+        curve(f"c = {c:g}", table.where(part="profile", p=p, c=c), "distance", "weight") for c in settings.sharpness
     ]
-    draw_rates(left, curves, x_label="", y_label="", logarithmic=(False, False))
+    groups = {f"p = {each}": counts.where(p=each, heads=1) for each in settings.anchors}
+    groups[f"{settings.heads} heads"] = _several(counts)
+    shares = [Curve(name, rows.numbers("c"), 1 - rows.numbers("one_hot")) for name, rows in groups.items()]
+    panels = (
+        Panel(profiles, logarithmic=(False, False)),
+        Panel(shares, "sharpness c", "columns that are not one-hot", logarithmic=(True, False)),
+    )
+    figure = page(panels, 3.2, legend=0)
+    left, right = figure.axes
     for line in left.lines:
         line.set_linestyle("")
     fine = np.linspace(0.0, 0.5, 501)
     for i, c in enumerate(settings.sharpness):
-        left.plot(fine, _row_weight(fine, c), color=GREY, lw=0.9, zorder=1, label="_" * (i > 0) + "all anchors")
+        hidden = "_" * (i > 0)
+        left.plot(fine, _row_weight(fine, c), color=GREY, lw=0.9, zorder=1, label=f"{hidden}all anchors")
         pair = _sigmoid(2 * c * fine)
-        left.plot(fine, pair, color="#000000", lw=0.8, ls=":", zorder=1, label="_" * (i > 0) + "1 / (1 + exp(-2cs))")
+        left.plot(fine, pair, color="#000000", lw=0.8, ls=":", zorder=1, label=f"{hidden}1 / (1 + exp(-2cs))")
     plain(left, "distance s to the midpoint, in steps", "largest weight", f"p = {p}")
     left.set_ylim(-0.12, 1.05)
     left.legend(fontsize=7, frameon=False, loc="lower right", ncols=2)
-
-    counts = table.where(part="count")
-    groups = [(f"p = {each}", counts.where(p=each, heads=1)) for each in settings.anchors]
-    groups.append((f"{settings.heads} heads", _several(counts)))
-    draw_rates(
-        right,
-        [Curve(name, rows.numbers("c"), 1 - rows.numbers("one_hot")) for name, rows in groups],
-        x_label="sharpness c",
-        y_label="columns that are not one-hot",
-        logarithmic=(True, False),
-    )
     for i, line in enumerate(right.lines):  # nested markers: the points agree, and all of them show
         line.set(linestyle="", fillstyle="none", markersize=3 + 2 * i)
     sharpness = np.geomspace(min(settings.sharpness), max(settings.sharpness), 200)

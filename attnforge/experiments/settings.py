@@ -13,7 +13,12 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from attnforge.errors import TargetError
 
 S = TypeVar("S", bound="Settings")
-KINDS: dict[type, str] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+KINDS: dict[type, tuple[str, str]] = {  # one of a kind, and many
+    int: ("a whole number", "whole numbers"),
+    float: ("a number", "numbers"),
+    str: ("a text", "texts"),
+    bool: ("true or false", "truths"),
+}
 
 
 def setting(default: Any, quick: Any = MISSING, *, explain: str, least: int = 1) -> Any:
@@ -92,22 +97,14 @@ def parsed(name: str, kind: Any, text: str) -> Any:
 
 
 def to_toml(name: str, settings: Settings) -> str:
-    """The settings as a section of a TOML file.
+    """The settings as a section of a TOML file, which writes numbers, texts and lists of them as JSON does.
 
     >>> print(to_toml("selection", Settings(seed=3)), end="")
     [selection]
     seed = 3
     """
-    lines = [f"{each.name} = {_toml(getattr(settings, each.name))}" for each, _ in explained(type(settings))]
+    lines = [f"{each.name} = {json.dumps(getattr(settings, each.name))}" for each, _ in explained(type(settings))]
     return "\n".join([f"[{name}]", *lines]) + "\n"
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_toml(each) for each in value) + "]"
-    if isinstance(value, str):
-        return json.dumps(value)
-    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _split(text: str) -> list[str]:
@@ -136,7 +133,7 @@ def _checked(name: str, kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         of = get_args(kind)[0]
         if not isinstance(value, list | tuple) or not value:
-            raise TargetError(f"`{name}` must be a list of {_many(of)}, not empty", repr(value), "Name some")
+            raise TargetError(f"`{name}` must be a list of {KINDS[of][1]}, not empty", repr(value), "Name some")
         return tuple(_one(name, of, each) for each in value)
     return _one(name, kind, value)
 
@@ -144,7 +141,7 @@ def _checked(name: str, kind: Any, value: Any) -> Any:
 def _one(name: str, kind: type, value: Any) -> Any:
     fits = isinstance(value, int | float if kind is float else kind) and (kind is bool) == isinstance(value, bool)
     if not fits or (kind is float and not math.isfinite(value)):
-        raise TargetError(f"`{name}` must be {KINDS[kind]}", repr(value), "Correct it")
+        raise TargetError(f"`{name}` must be {KINDS[kind][0]}", repr(value), "Correct it")
     return kind(value)
 
 
@@ -152,7 +149,3 @@ def _counted(name: str, value: Any, least: int) -> None:
     for each in value if isinstance(value, tuple) else (value,):
         if isinstance(each, int) and not isinstance(each, bool) and each < least:
             raise TargetError(f"`{name}` must be at least {least}", str(each), "Ask for more")
-
-
-def _many(kind: type) -> str:
-    return {int: "whole numbers", float: "numbers", str: "texts", bool: "truths"}[kind]

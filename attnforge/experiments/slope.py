@@ -55,3 +55,16 @@ def fit_slope(x: npt.ArrayLike, y: npt.ArrayLike) -> Slope:
     error = float(np.sqrt(np.sum((v - value * u) ** 2) / (len(a) - 2) / (u @ u)))
     reach = float(stats.t.ppf((1 + LEVEL) / 2, len(a) - 2)) * error
     return Slope(value, value - reach, value + reach, len(a))
+
+
+def fit_base(x: npt.ArrayLike, y: npt.ArrayLike) -> Slope:
+    r"""The base b of $y \approx C b^x$, with its confidence interval.
+
+    >>> print(fit_base([1, 2, 3, 4], [3, 9, 27, 81]))
+    3.000 (95 % CI 3.000 to 3.000)
+    """
+    a = np.asarray(x, dtype=np.float64)
+    largest = a.max()  # the exponent of exp(x / largest) is per largest x: nothing overflows
+    fit = fit_slope(np.exp(a / largest), y)
+    value, low, high = (float(np.exp(min(each / largest, 700.0))) for each in (fit.value, fit.low, fit.high))
+    return Slope(value, low, high, fit.points)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[np.float64]
 Cell = str | int | float | bool | None
 
 
@@ -23,10 +24,10 @@ class Table:
     [0.05]
     """
 
-    rows: tuple[Mapping[str, Cell], ...]
+    rows: tuple[Mapping[str, Any], ...]  # cells; readers know which are there and of which kind
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Cell]]) -> Table:
+    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Table:
         """A table of these rows."""
         return cls(tuple(rows))
 
@@ -37,11 +38,6 @@ class Table:
     def columns(self) -> tuple[str, ...]:
         """Names in the order in which they first appear."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row))
-
-    @property
-    def known(self) -> tuple[Mapping[str, Any], ...]:
-        """The rows, for a caller who knows which cells are there and of which kind; type checkers ask no more."""
-        return self.rows
 
     def where(self, **cells: Cell) -> Table:
         """The rows whose columns have these values."""
@@ -63,15 +59,15 @@ class Table:
         """The rows in ascending order of these columns."""
         return Table.of(sorted(self.rows, key=lambda row: tuple(_number(row.get(column)) for column in columns)))
 
-    def numbers(self, column: str) -> npt.NDArray[np.float64]:
+    def numbers(self, column: str) -> Array:
         """A column as numbers; what is missing is NaN."""
         return np.array([_number(row.get(column)) for row in self.rows], dtype=np.float64)
 
-    def points(self, x: str, y: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def points(self, x: str, y: str) -> tuple[Array, Array]:
         """Two columns as numbers: what a curve is drawn through, or a slope fitted to."""
         return self.numbers(x), self.numbers(y)
 
-    def grouped(self, by: str, column: str) -> dict[Any, npt.NDArray[np.float64]]:
+    def grouped(self, by: str, column: str) -> dict[Any, Array]:
         """The numbers of a column by the values of another one, in their ascending order.
 
         >>> table = Table.of([{"p": 20, "error": 0.1}, {"p": 10, "error": 0.3}, {"p": 20, "error": 0.2}])
@@ -79,6 +75,14 @@ class Table:
         {10: [0.3], 20: [0.1, 0.2]}
         """
         return {value: self.where(**{by: value}).numbers(column) for value in sorted(self.distinct(by))}
+
+    def medians(self, by: str, column: str) -> dict[Any, float]:
+        """The median of a column by the values of another one.
+
+        >>> Table.of([{"p": 8, "error": 3.0}, {"p": 8, "error": 1.0}, {"p": 8, "error": 2.0}]).medians("p", "error")
+        {8: 2.0}
+        """
+        return {value: float(np.median(numbers)) for value, numbers in self.grouped(by, column).items()}
 
     def texts(self, column: str) -> list[str]:
         """A column as texts."""
@@ -101,6 +105,16 @@ class Table:
         writer.writeheader()
         writer.writerows({name: "" if cell is None else cell for name, cell in row.items()} for row in self.rows)
         return out.getvalue()
+
+    def to_markdown(self, columns: Mapping[str, str]) -> str:
+        """A Markdown table: headers, and below each what its format makes of a row.
+
+        >>> print(Table.of([{"p": 1000, "error": 0.125}]).to_markdown({"anchors p": "{p:,}", "error": "{error:.2g}"}))
+        | anchors p | error |
+        |---|---|
+        | 1,000 | 0.12 |
+        """
+        return markdown(list(columns), [[form.format_map(row) for form in columns.values()] for row in self.rows])
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 import attnforge as af
-from attnforge.experiments.claims import within_bounds
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.anchors import Adaptive
+from attnforge.experiments.claims import have_rate, within_bounds
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
+from attnforge.experiments.panels import Panel, band, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.slope import Slope, fit_slope
-from attnforge.experiments.table import Table, markdown
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array, Table, markdown
+from attnforge.network import Attention
+from attnforge.network.apply import apply_layer
+from attnforge.plot.partition import cells_of, draw_cells
+from attnforge.plot.plane import draw_bar, draw_map, mesh
+from attnforge.plot.rates import SERIES, Curve, no_minor_labels, page_wide
 
 HARD = ("two_layer", "softmax_tail", "max_affine, hard", "cross_attention, hard")
 TUNED = ("max_affine, tuned", "cross_attention, tuned")
@@ -65,20 +69,14 @@ class Universality(Experiment[UniversalitySettings]):
 
     def cases(self, settings: UniversalitySettings) -> Sequence[Case]:
         """Every construction on every target that it takes, on every grid; bumps; adaptive cells."""
-        swept: list[Case] = [
-            {"kind": "rate", "construction": name, "target": target, "grid": grid, "seed": settings.seed}
-            for name in (*HARD, *TUNED)
-            for target in settings.targets
-            if target != "sort" or not name.startswith("cross")
-            for grid in settings.grids
+        grids, seed = settings.grids, settings.seed
+        swept = crossed(kind="rate", construction=(*HARD, *TUNED), target=settings.targets, grid=grids, seed=seed)
+        kinds, fewer = ("adaptive", "uniform"), settings.adaptive
+        return [
+            *(case for case in swept if not (case["target"] == "sort" and case["construction"].startswith("cross"))),
+            *crossed(kind="bump", grid=grids),
+            *crossed(kind="cells", construction=kinds, target="peak", grid=fewer, seed=seed),
         ]
-        bumps = [{"kind": "bump", "grid": grid} for grid in settings.grids]
-        cells = [
-            {"kind": "cells", "construction": name, "target": "peak", "grid": grid, "seed": settings.seed}
-            for name in ("adaptive", "uniform")
-            for grid in settings.adaptive
-        ]
-        return [*swept, *bumps, *cells]
 
     def measure(self, case: Case) -> Sequence[Row]:
         """Error, bound and keys; or how large a bump is on its cell and away from it."""
@@ -167,9 +165,6 @@ def built(construction: str, target: str, grid: int) -> af.Compiled:
 
 def bump_features(net: af.Compiled, points: Array) -> Array:
     """(M, 2 G) features that the first layer of a two-layer network of two inputs writes at points (M, 2)."""
-    from attnforge.network import Attention
-    from attnforge.network.apply import apply_layer
-
     state = points[:, None]
     for layer in net.network.layers:
         state = apply_layer(layer, state)
@@ -213,8 +208,6 @@ def _bump(grid: int) -> Row:
 
 def _cells(kind: str, grid: int) -> af.Compiled:
     """Hard cells for a peak: as many adaptive ones as the grid has, or the grid."""
-    from attnforge.anchors import Adaptive
-
     cells: Any = Adaptive(grid * grid) if kind == "adaptive" else grid
     return af.constructions.max_affine(PEAK, SQUARE, cells=cells, sharpness="hard")
 
@@ -222,10 +215,7 @@ def _cells(kind: str, grid: int) -> af.Compiled:
 def _rate(table: Table, name: str, targets: Sequence[str], rate: float, claim: str) -> Finding | None:
     """Whether the rate is met on every one of the targets; None where none was measured."""
     found = {target: _slope(table, name, target) for target in targets if _points(table, name, target)}
-    if not found:
-        return None
-    holds = all(slope.meets(rate, SLACK) and abs(slope.value - rate) < 2 * SLACK for slope in found.values())
-    return Finding.judged(f"{name}, {claim}", holds, "; ".join(f"{key}: slope {slope}" for key, slope in found.items()))
+    return have_rate(f"{name}, {claim}", found, rate, SLACK, off=2 * SLACK) if found else None
 
 
 def _points(table: Table, name: str, target: str) -> Table:
@@ -285,48 +275,43 @@ def _gain(table: Table) -> Finding:
 
 
 def _rates_figure(table: Table) -> Any:
-    from attnforge.plot.rates import draw_rates, hide_unused, legend_below, no_minor_labels, page_wide
-
     rows = table.where(kind="rate")
     grids, targets = rows.distinct("grid"), rows.distinct("target")
-    height = -(-len(targets) // 2)
-    figure = page_wide(0.7 + 2.3 * height)
-    panels = figure.subplots(height, 2, sharex=True, squeeze=False).ravel()
-    for axes, target in zip(panels, targets, strict=False):
-        curves, slope = (_curves(table, target)[::-1], -2) if target in SMOOTH else (_curves(table, target), -1)
-        draw_rates(axes, curves, x_label="", y_label="error", title=TITLES[target], slopes=[slope])
+    lines = -(-len(targets) // 2)
+    panels = [
+        Panel(
+            _curves(table, target)[:: -1 if target in SMOOTH else 1],
+            "grid points or cells an input G" if i >= 2 * (lines - 1) else "",
+            "error",
+            TITLES[target],
+            slopes=[-2 if target in SMOOTH else -1],
+        )
+        for i, target in enumerate(targets)
+    ]
+    figure = page(panels, 0.7 + 2.3 * lines, columns=2, legend=2, sharex=True)
+    for axes in figure.axes:
         axes.set_ylim(bottom=0.4 * axes.get_ylim()[0])
         axes.set_xticks(grids, [str(grid) for grid in grids])
         no_minor_labels(axes)
         axes.tick_params(which="minor", bottom=False)
-    for axes in panels[-2:]:
-        axes.set_xlabel("grid points or cells an input G", fontsize=8)
-    hide_unused(panels, len(targets))
-    legend_below(figure, panels[0], 2)
     return figure
 
 
-def _curves(table: Table, target: str) -> list[Any]:
+def _curves(table: Table, target: str) -> list[Curve]:
     """The largest error over hard constructions, which hardly differ, and over tuned ones, with their bounds."""
-    from attnforge.plot.rates import SERIES, Curve
-
     curves = []
     for kind, names, look in (("hard", HARD, SERIES[0]), ("tuned", TUNED, SERIES[1])):
         rows = Table.of(row for name in names for row in _points(table, name, target).rows)
-        errors, bounds = rows.grouped("grid", "error"), rows.grouped("grid", "bound")
-        worst, best = [each.max() for each in errors.values()], [each.min() for each in errors.values()]
-        proved = [each.max() for each in bounds.values()]
-        error = Curve(f"{kind}: error", list(errors), worst, best, worst, look=look)
-        bound = Curve(f"{kind}: bound", list(bounds), proved, look=(look[0], "x", ":"))
+        error = band(f"{kind}: error", rows, "grid", "error", look, middle=np.max)
+        bounds = rows.grouped("grid", "bound")
+        bound = Curve(
+            f"{kind}: bound", list(bounds), [each.max() for each in bounds.values()], look=(look[0], "x", ":")
+        )
         curves += [error, bound] if kind == "hard" else [bound, error]
     return curves
 
 
 def _bump_figure() -> Any:
-    from attnforge.plot.partition import cells_of, draw_cells
-    from attnforge.plot.plane import draw_bar, draw_map, mesh
-    from attnforge.plot.rates import page_wide
-
     figure = page_wide(2.6)
     panels = figure.subplots(1, 4, sharey=True)
     net, box = built("two_layer", "wave", PICTURE), af.Box(0, 1, shape=(2,))

@@ -11,6 +11,7 @@ from typing import Any
 from attnforge.experiments.experiment import Experiment, Finding
 from attnforge.experiments.table import markdown
 
+HEADER = ["claim", "verdict", "evidence"]
 PACKAGES = ("attnforge", "numpy", "scipy", "torch")
 
 
@@ -36,16 +37,11 @@ def verdict(
 def index(entries: Iterable[tuple[Experiment[Any], Sequence[Finding]]], command: str) -> str:
     """One line a finding, over all experiments."""
     rows = [
-        [
-            f"[{experiment.name}]({experiment.name}/verdict.md)",
-            finding.claim,
-            f"**{finding.verdict}**",
-            finding.evidence,
-        ]
+        [f"[{experiment.name}]({experiment.name}/verdict.md)", *_cells(finding)]
         for experiment, findings in entries
         for finding in findings
     ]
-    table = markdown(["experiment", "claim", "verdict", "evidence"], rows)
+    table = markdown(["experiment", *HEADER], rows)
     return "\n\n".join(["# Experiments", made_by(command), table, machine() + "."]) + "\n"
 
 
@@ -57,7 +53,11 @@ def findings_table(findings: Sequence[Finding]) -> str:
     |---|---|---|
     | error falls as 1/p | **confirmed** | slope -1.00 |
     """
-    return markdown(["claim", "verdict", "evidence"], [[f.claim, f"**{f.verdict}**", f.evidence] for f in findings])
+    return markdown(HEADER, [_cells(finding) for finding in findings])
+
+
+def _cells(finding: Finding) -> list[str]:
+    return [finding.claim, f"**{finding.verdict}**", finding.evidence]
 
 
 def made_by(command: str) -> str:

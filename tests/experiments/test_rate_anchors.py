@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnforge.anchors import hard
-from attnforge.experiments.rate_anchors import CONSTRUCTED, RateAnchors, RateAnchorsSettings, trained_middle
+from attnforge.experiments.rate_anchors import CONSTRUCTED, RateAnchors, RateAnchorsSettings
 from attnforge.experiments.settings import quick
 from attnforge.experiments.table import Table
 
@@ -72,11 +72,6 @@ def test_training_longer_helps() -> None:
     case = {"kind": "trained", "p": 8, "start": 0, "seed": 0}
     short, long = (float(RateAnchors().measure(case | {"epochs": epochs})[0]["mse"] or 0) for epochs in (1, 20))
     assert long < 0.5 * short
-
-
-def test_the_middle_of_the_starts() -> None:
-    table = Table.of({"kind": "trained", "p": 8, "error": error} for error in (3.0, 1.0, 2.0))
-    assert trained_middle(table) == {8: 2.0}
 
 
 @pytest.mark.parametrize("settings", BOTH)

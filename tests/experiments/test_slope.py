@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnforge.experiments.slope import fit_slope
+from attnforge.experiments.slope import fit_base, fit_slope
 
 
 @given(st.floats(-4, 4), st.floats(1e-6, 1e6))
@@ -37,3 +37,8 @@ def test_what_has_no_logarithm_is_left_out() -> None:
     assert str(fit_slope([1, 2], [1, 0.5])) == "-1.000 (two points: no interval)"
     alone = fit_slope([3, 3], [1, 2])
     assert (str(alone), alone.meets(-1), alone.meets(5)) == ("unknown (fewer than two points)", True, True)
+
+
+def test_the_base_of_an_exponential() -> None:
+    d = np.arange(1, 9)
+    assert fit_base(d, 5 * 2.5**d).value == pytest.approx(2.5)

@@ -22,12 +22,13 @@ def test_choosing_and_ordering_rows() -> None:
 
 def test_rows_by_a_question_and_columns_in_pairs_and_groups() -> None:
     table = Table.of(ROWS)
-    assert table.only(lambda row: row["p"] < 10).known == (ROWS[2],)
+    assert table.only(lambda row: row["p"] < 10).rows == (ROWS[2],)
     x, y = table.having("error").points("p", "error")
     assert (x.tolist(), y.tolist()) == ([10, 5], [0.1, 0.2])
     groups = table.having("error").grouped("p", "error")
     assert list(groups) == [5, 10]  # ascending, unlike the rows
     assert groups[10].tolist() == [0.1]
+    assert Table.of({"p": 8, "error": error} for error in (3.0, 1.0, 2.0)).medians("p", "error") == {8: 2.0}
     assert table.only(lambda row: False).grouped("p", "error") == {}
 
 

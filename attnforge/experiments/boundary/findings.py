@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnforge.experiments.boundary.cells import BARE, TOL, TUNED
-from attnforge.experiments.boundary.heads import LOWER, UPPER
-from attnforge.experiments.boundary.settings import MIDDLE, NEAR, BoundarySettings
-from attnforge.experiments.boundary.targets import title
+from attnforge.experiments.boundary.networks import BARE, ENDS, MIDDLE, NEAR, TOL, TUNED, title
 from attnforge.experiments.claims import falls_as
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import fit_slope
@@ -18,7 +15,7 @@ SPIKE = 2.0  # times the interior's error: then errors spike
 
 def shapes(table: Table) -> list[tuple[str, float]]:
     """The transitions, each by name and width."""
-    rows = table.where(part="near", by="cells").known
+    rows = table.where(part="near", by="cells").rows
     return list(dict.fromkeys((row["target"], row["width"]) for row in rows))
 
 
@@ -50,11 +47,11 @@ def orders(table: Table) -> list[Finding]:
     ]
 
 
-def worse_near_the_end(table: Table, settings: BoundarySettings, name: str, width: float) -> Finding:
+def worse_near_the_end(table: Table, cells: int, name: str, width: float) -> Finding:
     """Whether a transition near the end is followed worse than in the interior."""
     near, middle = _near_and_middle(table, name, width, TUNED)
     bare, _ = _near_and_middle(table, name, width, BARE)
-    steep = f", {width * settings.cells:.2g} steps wide" if name == "tanh" else ""
+    steep = f", {width * cells:.2g} steps wide" if name == "tanh" else ""
     evidence = (
         f"largest error {near:.2g} near the end, {middle:.2g} inside: {near / middle:.2f} times; "
         f"without ghosts {bare:.2g} near the end"
@@ -95,7 +92,7 @@ def borders_between_heads(table: Table, place: str) -> Finding:
     )
     healthy = table.where(part="heads", sentinels="correct").numbers("inside").max(initial=0.0)
     if place != "correct":
-        evidence += f" (largest {border.max():.2g}, where max(|a|, |b|) = {max(abs(LOWER), abs(UPPER)):g})"
+        evidence += f" (largest {border.max():.2g}, where max(|a|, |b|) = {max(map(abs, ENDS)):g})"
     if inside.max() > SPIKE * healthy:
         evidence += ": wrong everywhere, not only there"
     claim = f"sentinels {place}: errors spike between heads"

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from attnforge.experiments.constructed_vs_trained.building import as_module, build
+import torch
+
+from attnforge.certification.certify import certify
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.experiments.constructed_vs_trained.form_bound import bound_along_form
+from attnforge.experiments.constructed_vs_trained.networks import as_module, build, trained_network
 from attnforge.experiments.constructed_vs_trained.task import BATCH, Task, errors
 from attnforge.experiments.experiment import Row
+from attnforge.experiments.training import train
+from attnforge.network import Network
+from attnforge.targets import TruncatedLinear
 
-if TYPE_CHECKING:
-    from attnforge.network import Network
-    from attnforge.targets import TruncatedLinear
-
-STARTS = ("hard", "tuned", "mean")
-PARTS = {"all": "all weights", "values": "values only"}
 SHOWN = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50)  # epochs in the table, where they exist
 BOUNDED = (0, 1, 5, 20, 50)  # of these, the ones whose bound is looked for
 
 
 def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells: int) -> list[Row]:
     """Train the constructed head on the authors' data, and look at it after some of the epochs."""
-    import torch
-
-    from attnforge.experiments.constructed_vs_trained.reading_back import trained_network
-    from attnforge.experiments.training import train
-
     network, target = build(start, 1, task.w, task.t)
     module = as_module(network, target, trainable=True)
     for name, weight in module.named_parameters():
@@ -63,15 +60,16 @@ def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells
 def bounds_again(network: Network, target: TruncatedLinear, cells: int) -> dict[str, float | None]:
     """A bound of a trained head: the theorem's proof where it still applies, along the form where that is smaller.
 
-    ``theorem`` is the first alone; it is missing where the proof refuses.
+    ``theorem`` is the first alone; either is missing where its proof refuses.
     """
-    from attnforge.certification.certify import certify
-    from attnforge.errors import CertificateError, RefusalError
-    from attnforge.experiments.constructed_vs_trained.form_bound import bound_along_form
+    theorem = _unless_refused(lambda: certify(network, target).bound)
+    along = _unless_refused(lambda: bound_along_form(network, target, cells=cells))
+    return {"theorem": theorem, "bound": min((each for each in (theorem, along) if each is not None), default=None)}
 
+
+def _unless_refused(prove: Callable[[], float | None]) -> float | None:
+    """The bound, or None where the proof does not cover the network."""
     try:
-        theorem = certify(network, target).bound
+        return prove()
     except (CertificateError, RefusalError):
-        theorem = None
-    along = bound_along_form(network, target, cells=cells)
-    return {"theorem": theorem, "bound": along if theorem is None else min(theorem, along)}
+        return None

@@ -7,23 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from attnforge.experiments.claims import within_bounds
-from attnforge.experiments.constructed_vs_trained.building import CONSTRUCTED
-from attnforge.experiments.constructed_vs_trained.continuing import PARTS, STARTS, continued
-from attnforge.experiments.constructed_vs_trained.figures import continued_figure, heads_figure, time_figure
-from attnforge.experiments.constructed_vs_trained.findings import (
-    bounded_again,
-    falls_with_heads,
-    lower,
-    printed,
-    sooner,
-    stays,
-    went,
-)
-from attnforge.experiments.constructed_vs_trained.summaries import TIMES
-from attnforge.experiments.constructed_vs_trained.tables import WHY, comparison, journey, ratio_table, times
-from attnforge.experiments.constructed_vs_trained.task import Task
-from attnforge.experiments.constructed_vs_trained.timing import constructed, trained
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.constructed_vs_trained import findings, tables
+from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS, STARTS, Task
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table
 
@@ -57,18 +43,12 @@ class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):
 
     def cases(self, settings: ConstructedVsTrainedSettings) -> Sequence[Case]:
         """Trained and constructed for every H and task; training from the construction on the first task."""
-        tasks = [{"seed": settings.seed, "task": task} for task in range(settings.repeats)]
-        sizes = [{"heads": heads, **task} for heads in settings.heads for task in tasks]
-        further = {"epochs": settings.further, "cells": settings.cells, **tasks[0]}
+        seed, tasks, epochs = settings.seed, range(settings.repeats), settings.epochs
+        further = {"epochs": settings.further, "cells": settings.cells, "seed": seed, "task": 0}
         return [
-            *({"kind": "trained", "epochs": settings.epochs, **size} for size in sizes),
-            *({"kind": kind, **size} for kind in CONSTRUCTED for size in sizes),
-            *(
-                {"kind": "continued", "start": start, "part": part, "rate": rate, **further}
-                for start in STARTS
-                for part in PARTS
-                for rate in settings.rates
-            ),
+            *crossed(kind="trained", epochs=epochs, heads=settings.heads, seed=seed, task=tasks),
+            *crossed(kind=CONSTRUCTED, heads=settings.heads, seed=seed, task=tasks),
+            *crossed(kind="continued", start=STARTS, part=PARTS, rate=settings.rates, **further),
         ]
 
     def alone(self, case: Case) -> bool:
@@ -77,6 +57,9 @@ class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):
 
     def measure(self, case: Case) -> Sequence[Row]:
         """Errors on fresh data and times; for training from the construction, a row for some of the epochs."""
+        from attnforge.experiments.constructed_vs_trained.continuing import continued
+        from attnforge.experiments.constructed_vs_trained.timing import constructed, trained
+
         task = Task(1000 * case["seed"] + case["task"])
         if case["kind"] == "trained":
             return [trained(task, case["heads"], case["epochs"])]
@@ -87,32 +70,34 @@ class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):
     def findings(self, table: Table, settings: ConstructedVsTrainedSettings) -> Sequence[Finding]:
         """The two ratios for every variant, the bounds, and what became of training from the construction."""
         return [
-            *(lower(table, kind) for kind in CONSTRUCTED),
-            *(sooner(table, kind, column, what, settings.epochs) for kind, column, what in TIMES),
+            *(findings.lower(table, kind) for kind in CONSTRUCTED),
+            *(findings.sooner(table, kind, column, what, settings.epochs) for kind, column, what in findings.TIMES),
             within_bounds(table),
-            *falls_with_heads(table),
-            printed(table),
-            stays(table),
-            *(went(table, start) for start in STARTS),
-            bounded_again(table),
+            *findings.falls_with_heads(table),
+            findings.printed(table),
+            findings.stays(table),
+            *(findings.went(table, start) for start in STARTS),
+            findings.bounded_again(table),
         ]
 
     def notes(self, table: Table, settings: ConstructedVsTrainedSettings) -> Sequence[str]:
         """The comparison, and training from the construction, in tables."""
         return [
             "How many times less the mean square error is, and how many times sooner the weights are there:",
-            ratio_table(table),
+            tables.ratio_table(table),
             "Constructed against trained, medians over the tasks; in brackets how many times less than trained:",
-            comparison(table),
+            tables.comparison(table),
             "Times in seconds; in brackets how many times sooner than trained:",
-            times(table),
+            tables.times(table),
             "Trained from the construction (one head, float64, Adam, constant step size), first task:",
-            journey(table),
-            WHY,
+            tables.journey(table),
+            tables.WHY,
         ]
 
     def figures(self, table: Table, settings: ConstructedVsTrainedSettings) -> Mapping[str, Any]:
         """Mean square error against H; against the time it took; and against epochs from the construction."""
+        from attnforge.experiments.constructed_vs_trained.figures import continued_figure, heads_figure, time_figure
+
         return {
             f"{self.name}-heads": heads_figure(table),
             f"{self.name}-time": time_figure(table),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from attnforge.experiments.constructed_vs_trained.building import CONSTRUCTED
-from attnforge.experiments.constructed_vs_trained.continuing import PARTS
-from attnforge.experiments.constructed_vs_trained.summaries import TIMES, change, journeys, middle, plain, ratios
+from attnforge.experiments.constructed_vs_trained.findings import TIMES, change, journeys, middle, plain, ratios
+from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS
 from attnforge.experiments.table import Table, markdown
 
 SHOWN = {"hard": "hard", "tuned": "tuned", "mean": "c = 1.4"}  # in the table of ratios
@@ -62,22 +61,11 @@ def times(table: Table) -> str:
 def journey(table: Table) -> str:
     """First and last epoch of every training from the construction."""
     header = ["start", "trained", "step size", "MSE", "largest error", "bound"]
-    return markdown(
-        [*header, "theorem's proof", "largest change", "undecided"], [_line(way) for way in journeys(table)]
-    )
-
-
-def _line(way: Table) -> list[str]:
-    last = way.rows[-1]
-    theorem = last.get("theorem")
-    return [
-        str(last["start"]),
-        PARTS[str(last["part"])],
-        f"{last['rate']:g}",
-        change(way, "mse"),
-        change(way, "error"),
-        change(way.having("bound"), "bound"),
-        "refused" if theorem is None else f"{theorem:.3g}",
-        f"{last['moved']:.2g}",
-        change(way, "undecided"),
-    ]
+    lines = []
+    for way in journeys(table):
+        last = way.rows[-1]
+        changes = [change(way.having(column), column) for column in ("mse", "error", "bound")]
+        theorem = "refused" if last.get("theorem") is None else f"{last['theorem']:.3g}"
+        moved = [theorem, f"{last['moved']:.2g}", change(way, "undecided")]
+        lines.append([last["start"], PARTS[last["part"]], f"{last['rate']:g}", *changes, *moved])
+    return markdown([*header, "theorem's proof", "largest change", "undecided"], lines)

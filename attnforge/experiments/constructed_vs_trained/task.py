@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-import numpy.typing as npt
 
 import attnforge as af
-
-if TYPE_CHECKING:
-    from attnforge.targets import TruncatedLinear
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array
+from attnforge.targets import TruncatedLinear
 
 FEATURES, TOKENS, KEYS = 10, 50, 60  # d, n, p
 LOWER, UPPER, REACH = -25.0, 25.0, 5.0
 TRAINING, TEST, BATCH = 800, 200, 32
 FRESH = 2_000  # sequences that errors are measured on
+CONSTRUCTED = {
+    "hard": "hard selection",
+    "tuned": "tuned for the largest error",
+    "mean": "tuned for the mean square (c = 1.4)",
+    "estimated": "c = 1.4, w and t estimated",
+}
+STARTS = ("hard", "tuned", "mean")  # of these, what training starts from
+PARTS = {"all": "all weights", "values": "values only"}
 
 
 class Task:
@@ -52,8 +54,6 @@ class Task:
 
 def truncated(w: Array, t: Array) -> TruncatedLinear:
     """The target of forms w (n, d) and t (n,)."""
-    from attnforge.targets import TruncatedLinear
-
     return TruncatedLinear(w, t, LOWER, UPPER, af.Box(-REACH, REACH))
 
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attnforge.experiments.constructed_vs_trained.building import as_module, build, by_library
-from attnforge.experiments.constructed_vs_trained.task import (
-    BATCH,
-    FEATURES,
-    KEYS,
-    TOKENS,
-    Array,
-    Task,
-    errors,
-    estimated,
-)
+import torch
+
+from attnforge.certification.certify import certify
+from attnforge.experiments.constructed_vs_trained.networks import as_module, build, by_library
+from attnforge.experiments.constructed_vs_trained.task import BATCH, FEATURES, KEYS, TOKENS, Task, errors, estimated
 from attnforge.experiments.experiment import Row
-
-if TYPE_CHECKING:
-    import torch
-
-    from attnforge.network import Network
+from attnforge.experiments.table import Array
+from attnforge.experiments.training import PaddedSelfAttention, train
+from attnforge.network import Network, count_parameters
 
 WIDTH, RATE = 32, 1e-3  # features inside the trained model, and its step size
 REPEATS = 20  # builds that are timed together
@@ -30,10 +22,6 @@ REPEATS = 20  # builds that are timed together
 
 def trained(task: Task, heads: int, epochs: int) -> Row:
     """The authors' model, trained by their protocol and judged on fresh data."""
-    import torch
-
-    from attnforge.experiments.training import PaddedSelfAttention, train
-
     (x, y), (test_x, test_y), (fresh_x, fresh_y) = task.training(), task.test(), task.fresh()
     module = PaddedSelfAttention(FEATURES, TOKENS, KEYS, heads, WIDTH, seed=task.seed)
     inputs, targets = torch.tensor(x, dtype=torch.float32), _channels(y)
@@ -49,8 +37,6 @@ def trained(task: Task, heads: int, epochs: int) -> Row:
 
 def _channels(y: Array) -> torch.Tensor:
     """The targets as the first of all output features, the others zero."""
-    import torch
-
     wide = torch.zeros(*y.shape, WIDTH)
     wide[..., 0] = torch.tensor(y)
     return wide
@@ -58,9 +44,6 @@ def _channels(y: Array) -> torch.Tensor:
 
 def constructed(task: Task, kind: str, heads: int, *, library: bool) -> Row:
     """The construction: errors, bound, and the times of weights, of weights and proof, and of the public call."""
-    from attnforge.certification.certify import certify
-    from attnforge.network import count_parameters
-
     x, y = task.training()
 
     def make() -> Network:
@@ -92,8 +75,6 @@ def _timed(call: Callable[[], Any], repeats: int) -> tuple[Any, float]:
 
 
 def _run(network: Network, task: Task, x: Array) -> Array:
-    import torch
-
     with torch.no_grad():
         out: Array = as_module(network, task.target(), trainable=False)(torch.tensor(x)).numpy()
     return out

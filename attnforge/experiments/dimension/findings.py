@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from attnforge.experiments.dimension.growth import base_of, misfits
 from attnforge.experiments.dimension.networks import CELLS, short
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.slope import Slope, fit_slope
-from attnforge.experiments.table import Table
+from attnforge.experiments.slope import Slope, fit_base, fit_slope
+from attnforge.experiments.table import Array, Table
+
+Points = tuple[Array, Array]  # (d, keys)
 
 JUDGED = 4  # numbers of inputs from which on two fits of two numbers each are compared
 
@@ -30,20 +31,22 @@ def cells_grow_exponentially(table: Table) -> Finding:
     cells = table.where(construction="hard cells", target="gaussian", tol=tol).having("keys").ordered("d")
     built = table.only(lambda row: row["construction"] in CELLS).having("error")
     used = built.numbers("error") / built.numbers("tol")
+    d, keys = cells.points("d", "keys")
     evidence = (
-        f"gaussian, tol {tol:g}: keys grow as {_base(cells)}^d, {short(int(cells.numbers('keys')[-1]))} at d = "
-        f"{cells.numbers('d')[-1]:.0f}; {len(built)} networks small enough to be built use {used.min():.0%} to "
-        f"{used.max():.0%} of the tolerance"
+        f"gaussian, tol {tol:g}: keys grow as {fit_base(d, keys)}^d, {short(int(keys[-1]))} at d = {d[-1]:.0f}; "
+        f"{len(built)} networks small enough to be built use {used.min():.0%} to {used.max():.0%} of the tolerance"
     )
+    power, exponential = misfits((d, keys))
     claim = "hard cells and two layers: keys grow exponentially with d"
-    return Finding.judged(claim, not _polynomial({tol: cells}), evidence)
+    return Finding.judged(claim, power >= exponential, evidence)
 
 
 def product_grid_grows_exponentially(table: Table, target: str) -> Finding:
     """Whether fitted values on all points of a grid do."""
-    found = _by_tolerance(table, "tensor grid", target)
-    evidence = f"base {_said(found, _base)}; built up to d = {_reach(table, 'tensor grid', target)}"
-    holds = bool(found) and not _polynomial(found)
+    found, reach = _built(table, "tensor grid", target)
+    power, exponential = misfits(*found.values())
+    evidence = f"base {_fits(found, fit_base)}; built up to d = {reach}"
+    holds = bool(found) and power >= exponential
     return Finding.judged(f"product grid, fitted, {target}: keys grow exponentially with d", holds, evidence)
 
 
@@ -62,17 +65,40 @@ def one_form_does_not_grow(table: Table) -> Finding:
     return Finding.judged(claim, all(abs(each.value) <= 0.1 for each in slopes), evidence)
 
 
+def _exponents(table: Table, name: str) -> tuple[list[Slope], str]:
+    """Of the keys of a construction for the target of its name, and a sentence about them and the weights."""
+    found, reach = _built(table, name, name)
+    weights, _ = _built(table, name, name, "parameters")
+    evidence = f"exponents {_fits(found, fit_slope)}; weights: {_fits(weights, fit_slope)}; up to d = {reach}"
+    return [fit_slope(*points) for points in found.values()], evidence
+
+
 def sparse_grid_grows_polynomially(table: Table, target: str) -> Finding:
     """Whether they do, judged where there are enough numbers of inputs to tell a power from an exponential."""
-    found = _by_tolerance(table, "sparse grid", target)
+    found, _ = _built(table, "sparse grid", target)
     claim = f"sparse grid, {target}: keys grow polynomially with d"
-    power, exponential = _misfits(found)
-    better = f"exponent {_said(found, _exponent)}" if power < exponential else f"base {_said(found, _base)}"
+    power, exponential = misfits(*found.values())
+    better = f"exponent {_fits(found, fit_slope)}" if power < exponential else f"base {_fits(found, fit_base)}"
     left = f"squares left by powers {power:.2g}, by exponentials {exponential:.2g}"
-    evidence = "; ".join(filter(None, [better, left, _ends(found), _compared(table, target)]))
-    if min((len(rows) for rows in found.values()), default=0) < JUDGED:
+    inputs = [d for points in found.values() for d in points[0]]
+    ends = f"d = {min(inputs):.0f} to {max(inputs):.0f}" if inputs else "not built for three numbers of inputs"
+    evidence = "; ".join(filter(None, [better, left, ends, _compared(table, target)]))
+    if min((len(d) for d, _ in found.values()), default=0) < JUDGED:
         return Finding(claim, "measured", evidence)
     return Finding.judged(claim, power < exponential, evidence)
+
+
+def _compared(table: Table, target: str) -> str:
+    """Keys of the sparse grid over those of the full one, where both were built."""
+    full, sparse = (
+        table.where(target=target, construction=kind, built=True) for kind in ("tensor grid", "sparse grid")
+    )
+    ratios = [
+        row["keys"] / same.numbers("keys")[0]
+        for row in sparse.rows
+        if len(same := full.where(d=row["d"], tol=row["tol"]))
+    ]
+    return f"{min(ratios):.2g} to {max(ratios):.2g} times the keys of the full grid" if ratios else ""
 
 
 def tolerances_kept(table: Table) -> Finding:
@@ -85,62 +111,29 @@ def tolerances_kept(table: Table) -> Finding:
     return Finding.judged("every network built keeps its tolerance at fresh points", bool(np.all(ratio <= 1)), evidence)
 
 
-def _exponents(table: Table, name: str) -> tuple[list[Slope], str]:
-    """Of the keys of a construction for the target of its name, and a sentence about them and the weights."""
-    found = _by_tolerance(table, name, name)
-    said = f"exponents {_said(found, _exponent)}; weights: {_said(found, _weights)}; up to d = "
-    return [_exponent(rows) for rows in found.values()], said + str(_reach(table, name, name))
+def _built(table: Table, construction: str, target: str, column: str = "keys") -> tuple[dict[float, Points], int]:
+    """Points (d, keys) of what was built by tolerance, where a line can be fitted to them; and the largest d."""
+    rows = table.where(target=target, construction=construction, built=True).having("keys").ordered("d")
+    found = {tol: rows.where(tol=tol).points("d", column) for tol in rows.distinct("tol")}
+    return {tol: each for tol, each in found.items() if len(each[0]) > 2}, int(rows.numbers("d").max(initial=0))
 
 
-def _by_tolerance(table: Table, construction: str, target: str) -> dict[float, Table]:
-    """What was built, in the order of d, by tolerance; only where a line can be fitted to them."""
-    rows = table.where(target=target, construction=construction, built=True).having("keys")
-    found = {tol: rows.where(tol=tol).ordered("d") for tol in rows.distinct("tol")}
-    return {tol: each for tol, each in found.items() if len(each) > 2}
+def _fits(found: Mapping[float, Points], fit: Callable[[Array, Array], Slope]) -> str:
+    return "; ".join(f"{fit(*points)} at tol {tol:g}" for tol, points in found.items())
 
 
-def _base(rows: Table) -> Slope:
-    return base_of(*rows.points("d", "keys"))
+def misfits(*curves: Points) -> tuple[float, float]:
+    """What is left of the logarithms of the keys, squared and summed, by powers of d and by exponentials.
 
+    Each curve (d, keys) has its own power and its own base.
 
-def _exponent(rows: Table, column: str = "keys") -> Slope:
-    return fit_slope(*rows.points("d", column))
+    >>> power, exponential = misfits((np.array([1.0, 2, 3, 4]), np.array([2.0, 8, 18, 32])))
+    >>> power < 1e-20, exponential > 0.1
+    (True, True)
+    """
 
+    def left(x: Array, y: Array) -> float:
+        return float(np.sum((y - np.polyval(np.polyfit(x, y, 1), x)) ** 2))
 
-def _weights(rows: Table) -> Slope:
-    return _exponent(rows, "parameters")
-
-
-def _misfits(found: Mapping[float, Table]) -> tuple[float, float]:
-    return misfits(*(rows.points("d", "keys") for rows in found.values()))
-
-
-def _polynomial(found: Mapping[float, Table]) -> bool:
-    power, exponential = _misfits(found)
-    return power < exponential
-
-
-def _said(found: Mapping[float, Table], fit: Callable[[Table], Slope]) -> str:
-    return "; ".join(f"{fit(rows)} at tol {tol:g}" for tol, rows in found.items())
-
-
-def _ends(found: Mapping[float, Table]) -> str:
-    inputs = [d for rows in found.values() for d in rows.distinct("d")]
-    return f"d = {min(inputs)} to {max(inputs)}" if inputs else "not built for three numbers of inputs"
-
-
-def _compared(table: Table, target: str) -> str:
-    """Keys of the sparse grid over those of the full one, where both were built."""
-    full, sparse = (
-        table.where(target=target, construction=kind, built=True) for kind in ("tensor grid", "sparse grid")
-    )
-    ratios = [
-        row["keys"] / full.where(d=row["d"], tol=row["tol"]).numbers("keys")[0]
-        for row in sparse.known
-        if len(full.where(d=row["d"], tol=row["tol"]))
-    ]
-    return f"{min(ratios):.2g} to {max(ratios):.2g} times the keys of the full grid" if ratios else ""
-
-
-def _reach(table: Table, construction: str, target: str) -> int:
-    return int(table.where(target=target, construction=construction, built=True).numbers("d").max())
+    power = sum(left(np.log(d), np.log(keys)) for d, keys in curves)
+    return power, sum(left(d, np.log(keys)) for d, keys in curves)

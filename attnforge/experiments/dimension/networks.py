@@ -1,23 +1,30 @@
-"""Networks for a tolerance in d inputs: built, or only counted where they are too large."""
+"""Functions of d inputs in [0, 1], and networks for a tolerance: built, or only counted where they are too large."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
-import attnforge as af
-from attnforge.experiments.dimension.settings import DimensionSettings
-from attnforge.experiments.dimension.targets import lipschitz, target
-from attnforge.experiments.experiment import Case
+import numpy as np
 
-CELLS = ("hard cells", "two layers")  # the papers': one key a cell of a grid, G^d of them
-BY_TOLERANCE = {
-    "tensor grid": "tensor_grid",
-    "sparse grid": "sparse_grid",
-    "additive": "additive",
-    "ridge": "ridge",
+import attnforge as af
+from attnforge.experiments.experiment import Case
+from attnforge.experiments.table import Array
+from attnforge.targets import Function
+from attnforge.theorems.bumps import BumpPlan
+from attnforge.theorems.max_affine import selection_cost
+from attnforge.theorems.two_layer import TwoLayer
+
+TARGETS = {
+    "gaussian": "exp(-sum (x_j - 1/2)^2)",
+    "decaying": "exp(-sum 4 (x_j - 1/2)^2 / j^2)",
+    "additive": "sum sin(3 x_j + j)",
+    "ridge": "sin(8 (x_1 - x_2 + x_3 - ...) / d)",
 }
+CELLS = ("hard cells", "two layers")  # the papers': one key a cell of a grid, G^d of them
+BY_TOLERANCE = ("tensor grid", "sparse grid", "additive", "ridge")  # ours: as many keys as a tolerance needs
 ALL = (*CELLS, *BY_TOLERANCE)
 STRUCTURED = ("additive", "ridge")  # constructions, each for the target of its name
 FEWEST = {"sparse grid": 5, "additive": 2, "ridge": 2}  # inputs below which there is nothing to gain, and a refusal
@@ -28,9 +35,41 @@ MOST = {  # inputs above which building is refused, or takes minutes
 EXACT = 2**53  # counts above are written as real numbers
 
 
-def inputs(construction: str, target: str, settings: DimensionSettings) -> list[int]:
-    """The numbers of inputs in which a construction is tried on a target."""
-    wanted = {*settings.inputs, *(settings.many if construction in STRUCTURED else ())}
+def target(name: str, x: Array) -> Array:
+    """The target at points (..., d).
+
+    >>> target("gaussian", np.full((1, 3), 0.5)).tolist()
+    [1.0]
+    """
+    j = np.arange(1, x.shape[-1] + 1)
+    match name:
+        case "gaussian":
+            return np.asarray(np.exp(-((x - 0.5) ** 2).sum(axis=-1)))
+        case "decaying":
+            return np.asarray(np.exp(-(4 * (x - 0.5) ** 2 / j**2).sum(axis=-1)))
+        case "additive":
+            return np.asarray(np.sin(3 * x + j).sum(axis=-1))
+    return np.asarray(np.sin(8 * (x * (-1.0) ** (j + 1)).sum(axis=-1) / x.shape[-1]))
+
+
+def lipschitz(name: str, d: int) -> float:
+    r"""Of the target in the sup norm: a bound of the sum of its |partial derivatives|.
+
+    For $e^{-s}$, $s = \sum_j c_j t_j^2$, that sum is $2 e^{-s} \sum_j c_j |t_j| \le 2 e^{-s}\sqrt{Cs}$ with
+    $C = \sum_j c_j$ by Cauchy and Schwarz, and $\sqrt s e^{-s} \le 1/\sqrt{2e}$.
+
+    >>> lipschitz("additive", 4), lipschitz("ridge", 4)
+    (12.0, 8.0)
+    """
+    if name in ("gaussian", "decaying"):
+        weight = float(d) if name == "gaussian" else sum(4 / j**2 for j in range(1, d + 1))
+        return math.sqrt(2 * weight / math.e)
+    return 3.0 * d if name == "additive" else 8.0
+
+
+def inputs(construction: str, target: str, few: Sequence[int], many: Sequence[int]) -> list[int]:
+    """The numbers of inputs in which a construction is tried on a target; many only where structure is used."""
+    wanted = {*few, *(many if construction in STRUCTURED else ())}
     most = MOST.get(construction, {}).get(target, max(wanted))
     return sorted(d for d in wanted if FEWEST.get(construction, 1) <= d <= most)
 
@@ -64,25 +103,20 @@ def _made(case: Case) -> tuple[Any, int, int]:
     name, d, tol = case["target"], case["d"], case["tol"]
     box = af.Box(0, 1, shape=(d,))
     if case["construction"] in BY_TOLERANCE:
-        build = getattr(af.constructions, BY_TOLERANCE[case["construction"]])
+        build = getattr(af.constructions, case["construction"].replace(" ", "_"))
         return build(lambda x: target(name, x), box, tol=tol), 0, 0
     count = cells_an_axis(name, d, tol)
     keys, parameters = _counted(case["construction"], box, count)
     if keys > case["cells"]:
         return None, keys, parameters
-    options: dict[str, Any] = {"sharpness": "hard", "lipschitz": lipschitz(name, d)}
-    if case["construction"] == "hard cells":
-        return af.constructions.max_affine(lambda x: target(name, x), box, cells=count, **options), keys, parameters
-    return af.constructions.two_layer(lambda x: target(name, x), box, grid=count, **options), keys, parameters
+    cells: Any = {"cells" if case["construction"] == "hard cells" else "grid": count}
+    build = af.constructions.max_affine if case["construction"] == "hard cells" else af.constructions.two_layer
+    net = build(lambda x: target(name, x), box, sharpness="hard", lipschitz=lipschitz(name, d), **cells)
+    return net, keys, parameters
 
 
 def _counted(construction: str, box: Any, count: int) -> tuple[int, int]:
     """Keys and weights of G cells an axis, without building them."""
-    from attnforge.targets import Function
-    from attnforge.theorems.bumps import BumpPlan
-    from attnforge.theorems.max_affine import selection_cost
-    from attnforge.theorems.two_layer import TwoLayer
-
     function = Function(lambda x: x[..., 0], box)
     if construction == "two layers":
         cost = TwoLayer().cost(function, BumpPlan(count, 1.0))

@@ -2,92 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from attnforge.experiments.in_context import interpolation, prompts, sharpness, sizes
-from attnforge.experiments.in_context.curves import seen
-from attnforge.experiments.in_context.drift import stack
-from attnforge.experiments.in_context.problems import DTYPES
+from attnforge.experiments.in_context import prompts, routes
+from attnforge.experiments.in_context.drift import FLOOR, size_curves, stack
+from attnforge.experiments.panels import Look, Panel, page
 from attnforge.experiments.table import Table
+from attnforge.plot.rates import legend_below, page_wide, plain
+from attnforge.plot.style import BLUE, GREEN, ORANGE, SKY
+
+Drawn = tuple[str, str, str, Look, float, float]  # dtype, column, name; width of the line and size of markers
+
+THICK, THIN = (4.0, 0.0), (0.9, 2.2)
 
 
 def convergence_figure(table: Table) -> Any:
     """Distance to the minimiser against steps, a panel a regression."""
-    from attnforge.plot.rates import legend_below
-    from attnforge.plot.style import BLUE, ORANGE, SKY
-
-    figure, panels = _small_multiples(table, "|w − w*| / |w*|")
-    for kind, axes in panels:
-        double, single = (stack(table, kind, dtype) for dtype in DTYPES)
-        axes.plot(double.numbers("step"), seen(double, "exact_distance"), color=SKY, lw=4, label="exact iteration")
-        _draw(axes, double, "distance", "attention, float64", (BLUE, "o", "-"))
-        _draw(axes, single, "distance", "attention, float32", (ORANGE, "s", "-"))
-    legend_below(figure, panels[0][1])
-    return figure
+    drawn: list[Drawn] = [
+        ("float64", "exact_distance", "exact iteration", (SKY, "", "-"), *THICK),
+        ("float64", "distance", "attention, float64", (BLUE, "o", "-"), *THIN),
+        ("float32", "distance", "attention, float32", (ORANGE, "s", "-"), *THIN),
+    ]
+    return _small_multiples(table, "|w − w*| / |w*|", drawn)
 
 
 def drift_figure(table: Table) -> Any:
     """Distance to exact iteration and its bound against steps, a panel a regression."""
-    from attnforge.plot.rates import legend_below
-    from attnforge.plot.style import BLUE, GREEN, ORANGE
-
-    figure, panels = _small_multiples(table, "distance to exact iteration")
-    for kind, axes in panels:
-        double, single = (stack(table, kind, dtype) for dtype in DTYPES)
-        _draw(axes, double, "bound", "certified, float64", (GREEN, "^", "--"))
-        _draw(axes, double, "drift", "measured, float64", (BLUE, "o", "-"))
-        _draw(axes, single, "drift", "measured, float32", (ORANGE, "s", "-"))
-    legend_below(figure, panels[0][1])
-    return figure
+    drawn: list[Drawn] = [
+        ("float64", "bound", "certified, float64", (GREEN, "^", "--"), *THIN),
+        ("float64", "drift", "measured, float64", (BLUE, "o", "-"), *THIN),
+        ("float32", "drift", "measured, float32", (ORANGE, "s", "-"), *THIN),
+    ]
+    return _small_multiples(table, "distance to exact iteration", drawn)
 
 
-def _small_multiples(table: Table, y_label: str) -> tuple[Any, list[tuple[str, Any]]]:
+def _small_multiples(table: Table, y_label: str, drawn: Sequence[Drawn]) -> Any:
     """Two rows of panels, one a regression."""
-    from attnforge.plot.rates import page_wide, plain
-
     kinds = table.where(part="steps").distinct("kind")
     figure = page_wide(4.2)
     panels = figure.subplots(2, (len(kinds) + 1) // 2, sharex=True, sharey=True, squeeze=False)
     for i, (kind, axes) in enumerate(zip(kinds, panels.flat, strict=False)):
         plain(axes, "steps" if i >= len(kinds) // 2 else "", y_label if i % panels.shape[1] == 0 else "", kind)
         axes.set(xscale="log", yscale="log")
-    return figure, list(zip(kinds, panels.flat, strict=False))
-
-
-def _draw(axes: Any, rows: Table, column: str, label: str, look: tuple[str, str, str]) -> None:
-    colour, marker, dash = look
-    axes.plot(
-        rows.numbers("step"), seen(rows, column), color=colour, marker=marker, ls=dash, ms=2.2, lw=0.9, label=label
-    )
+        for dtype, column, name, (colour, marker, dash), width, size in drawn:
+            steps, values = stack(table, kind, dtype).points("step", column)
+            look = {"color": colour, "marker": marker, "ls": dash, "lw": width, "ms": size}
+            axes.plot(steps, values.clip(FLOOR), label=name, **look)
+    legend_below(figure, panels.flat[0])
+    return figure
 
 
 def routes_figure(table: Table) -> Any:
     """Errors against sharpness, anchors, sizes and tolerances."""
-    from attnforge.plot.rates import draw_rates, page_wide, ticks_at
-
-    figure = page_wide(5.4)
-    panels = figure.subplots(2, 2)
-    by_sharpness, by_anchors, by_size, by_tolerance = panels.flat
-    exact = "distance to exact iteration"
-    drawn = (
-        (sharpness.curves(table), "sharpness beta of the sum", "relative error of one step", "small-sharpness route"),
-        (interpolation.curves(table), "anchors p", "error", "interpolation route"),
-        (sizes.curves(table), "examples n, or inputs d", exact, "size of the prompt"),
-        (prompts.curves(table), "tolerance asked for", "error", "functions as prompts"),
+    anchors = table.where(part="interpolation").distinct("p")
+    one_step, exact = "relative error of one step", "distance to exact iteration"
+    panels = (
+        Panel(routes.sharpness_curves(table), "sharpness beta of the sum", one_step, "small-sharpness route"),
+        Panel(routes.anchor_curves(table), "anchors p", "error", "interpolation route", ticks=anchors),
+        Panel(size_curves(table), "examples n, or inputs d", exact, "size of the prompt"),
+        Panel(prompts.curves(table), "tolerance asked for", "error", "functions as prompts"),
     )
-    for axes, (curves, x_label, y_label, title) in zip(panels.flat, drawn, strict=True):
-        draw_rates(axes, curves, x_label=x_label, y_label=y_label, title=title)
+    figure = page(panels, 5.4, columns=2, legend=0)
+    by_sharpness, by_anchors, by_size, by_tolerance = figure.axes
+    for axes in figure.axes:
         place = {"loc": "center right", "bbox_to_anchor": (1.0, 0.36)} if axes is by_anchors else {}
         axes.legend(fontsize=7, frameon=False, handlelength=2.0, labelspacing=0.25, **place)
-    _ring_choices(by_sharpness, table)
-    ticks_at(by_anchors, table.where(part="interpolation").distinct("p"))
+    chosen = table.where(part="sharpness", chosen=True)  # by formula: ringed
+    by_sharpness.plot(*chosen.points("beta", "error"), "o", mfc="none", mec="black", ms=7, mew=0.9, zorder=4)
     by_tolerance.invert_xaxis()
     by_tolerance.minorticks_off()
     by_size.set_ylim(top=by_size.get_ylim()[1] * 100)  # room for the legend
     return figure
-
-
-def _ring_choices(axes: Any, table: Table) -> None:
-    """The sharpness chosen by formula, ringed."""
-    rows = table.where(part="sharpness", chosen=True)
-    axes.plot(*rows.points("beta", "error"), "o", mfc="none", mec="black", ms=7, mew=0.9, zorder=4)

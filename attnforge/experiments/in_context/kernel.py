@@ -7,22 +7,13 @@ from typing import Any
 import numpy as np
 
 import attnforge as af
-from attnforge.experiments.experiment import Case, Finding, Row
+from attnforge.experiments.experiment import Finding, Row
 from attnforge.experiments.in_context.problems import DTYPES, FEATURES, problem
-from attnforge.experiments.in_context.settings import InContextSettings
 from attnforge.experiments.table import Table
 
 QUERIES = 50  # points at which kernel regression predicts
+KERNELS = ("gaussian", "softmax")
 DIGITS = 1e-13  # in float64, relative to the largest label
-
-
-def cases(settings: InContextSettings) -> list[Case]:
-    """Both kernels in both precisions."""
-    return [
-        {"part": "kernel", "kernel": kernel, "dtype": t, "draws": settings.draws, "seed": settings.seed}
-        for kernel in ("gaussian", "softmax")
-        for t in DTYPES
-    ]
 
 
 def averaged(kernel: Any, dtype: str, draws: int, seed: int) -> Row:

@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import attnforge as af
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array
 
 FEATURES, EXAMPLES, CLASSES = 10, 300, 4
 DTYPES = ("float64", "float32")  # of the attention; exact iteration is done in float64

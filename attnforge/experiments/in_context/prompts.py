@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import attnforge as af
-from attnforge.experiments.experiment import Case, Finding, Row
-from attnforge.experiments.in_context.curves import curve
-from attnforge.experiments.in_context.problems import Array
-from attnforge.experiments.in_context.settings import InContextSettings
-from attnforge.experiments.table import Table
+from attnforge.experiments.experiment import Finding, Row
+from attnforge.experiments.in_context.drift import FLOOR
+from attnforge.experiments.panels import curve
+from attnforge.experiments.table import Array, Table
+from attnforge.plot.rates import Curve
+from attnforge.plot.style import GREY
 
 FRESH = 100_000  # points at which a function of a prompt is measured
-FUNCTIONS: dict[str, tuple[float, float]] = {
-    "sin(8*x)": (-1.0, 1.0),
-    "1/(1 + 25*x^2)": (-1.0, 1.0),
-    "log(x)": (0.5, 4.0),
-    "abs(x)": (-1.0, 1.0),
+FUNCTIONS: dict[str, tuple[float, float, Callable[[Array], Array]]] = {  # ends of the domain, values
+    "sin(8*x)": (-1.0, 1.0, lambda x: np.sin(8 * x)),
+    "1/(1 + 25*x^2)": (-1.0, 1.0, lambda x: 1 / (1 + 25 * x**2)),
+    "log(x)": (0.5, 4.0, np.log),
+    "abs(x)": (-1.0, 1.0, np.abs),
 }
-
-
-def cases(settings: InContextSettings) -> list[Case]:
-    """Every function to every tolerance."""
-    return [{"part": "prompt", "function": f, "tol": tol} for f in FUNCTIONS for tol in settings.tolerances]
 
 
 def prompted(function: str, tol: float) -> Row:
     """A function as a prompt of the frozen network; refused where one head cannot have the tolerance."""
-    domain = FUNCTIONS[function]
+    low, high, f = FUNCTIONS[function]
     try:
-        net, prompt = af.in_context.function_prompt(function, {"x": domain}, tol=tol)
+        net, prompt = af.in_context.function_prompt(function, {"x": (low, high)}, tol=tol)
     except (af.RefusalError, af.ToleranceError):
         return {"tokens": None, "error": None, "bound": None, "digest": None}
-    x = np.random.default_rng(0).uniform(*domain, size=FRESH)
-    error = float(np.abs(net(x, prompt) - _function(function, x)).max())
+    x = np.random.default_rng(0).uniform(low, high, size=FRESH)
+    error = float(np.abs(net(x, prompt) - f(x)).max())
     return {"tokens": len(prompt.tokens), "error": error, "bound": prompt.certificate.bound, "digest": net.digest}
-
-
-def _function(text: str, x: Array) -> Array:
-    values = {"sin(8*x)": np.sin(8 * x), "1/(1 + 25*x^2)": 1 / (1 + 25 * x**2), "abs(x)": np.abs(x)}
-    return np.asarray(values[text] if text in values else np.log(x))
 
 
 def finding(table: Table) -> Finding:
@@ -64,13 +56,10 @@ def finding(table: Table) -> Finding:
 
 def curves(table: Table) -> list[Any]:
     """Errors against the tolerance, and the tolerance itself."""
-    from attnforge.plot.rates import Curve
-    from attnforge.plot.style import GREY
-
     rows = table.where(part="prompt")
     made = rows.having("error").ordered("tol")
     tols = np.unique(rows.numbers("tol"))
     return [
-        *(curve(text, made.where(function=text), "tol", "error") for text in FUNCTIONS),
+        *(curve(text, made.where(function=text), "tol", "error", floor=FLOOR) for text in FUNCTIONS),
         Curve("tolerance", tols, tols, look=(GREY, "", ":")),
     ]

@@ -1,6 +1,5 @@
 """Long sequences: error, time and memory against the number of tokens and features."""
 
-from attnforge.experiments.length.experiment import Length
-from attnforge.experiments.length.settings import LengthSettings
+from attnforge.experiments.length.experiment import Length, LengthSettings
 
 __all__ = ["Length", "LengthSettings"]

@@ -1,18 +1,37 @@
-"""The question, its cases, and where they are measured, judged and drawn."""
+"""The question, its settings and cases, and figures of errors and costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from attnforge.experiments.claims import within_bounds
-from attnforge.experiments.experiment import Case, Experiment, Finding, Row
+from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.length.costs import FLOOR, LAYOUTS, cost_apart
-from attnforge.experiments.length.errors import largest_error
 from attnforge.experiments.length.findings import anchor_rate, feasible, growth, head_rate, length_and_width
-from attnforge.experiments.length.settings import LengthSettings
+from attnforge.experiments.length.networks import largest_error
+from attnforge.experiments.panels import Panel, band, curve, page
+from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table, markdown
+from attnforge.plot.rates import SERIES, Curve, rate_curves
+
+
+@dataclass(frozen=True)
+class LengthSettings(Settings):
+    """How long sequences are, how wide, and how many anchors and heads there are."""
+
+    tokens: tuple[int, ...] = setting((50, 1000, 10_000), (50, 1000, 10_000), explain="Numbers n of tokens.")
+    features: tuple[int, ...] = setting((10, 30, 100), (10, 100), explain="Numbers d of features.")
+    anchors: tuple[int, ...] = setting((64, 128, 256, 512, 1024), (64, 128, 256), explain="Numbers p of anchors.")
+    heads: tuple[int, ...] = setting((1, 2, 4, 8), (1, 2, 4), explain="Numbers H of heads, n keys each.")
+    sentinels: tuple[int, ...] = setting((2, 4), (4,), explain="Sentinels a side of the heads.")
+    timed: tuple[int, ...] = setting(
+        (50, 250, 500, 1000, 2000, 4000, 10_000), (500, 1000, 2000, 10_000), explain="Tokens of timed runs."
+    )
+    widths: tuple[int, ...] = setting((10, 30, 100), (10,), explain="Features of timed runs.")
+    longest: int = setting(4000, 2000, explain="Tokens up to which the paper's padded sequence is timed.")
+    memory: int = setting(256, explain="Anchors of timed memory heads; the padded sequence has at least n.")
 
 
 class Length(Experiment[LengthSettings]):
@@ -29,27 +48,22 @@ class Length(Experiment[LengthSettings]):
 
     def cases(self, settings: LengthSettings) -> Sequence[Case]:
         """Errors of one head and of several, then costs."""
-        seed = settings.seed
-        rates: list[Case] = [
-            {"kind": "anchors", "n": n, "d": d, "p": p, "seed": seed}
-            for n in settings.tokens
-            for d in settings.features
-            for p in settings.anchors
-        ]
-        heads = [
-            {"kind": "heads", "n": n, "d": min(settings.features), "H": h, "sentinels": sentinels, "seed": seed}
-            for n in settings.tokens
+        n, d, seed = settings.tokens, settings.features, settings.seed
+        several = [
+            {"kind": "heads", "n": tokens, "d": min(d), "H": h, "sentinels": sentinels, "seed": seed}
+            for tokens in n
             for sentinels in settings.sentinels
             for h in settings.heads
         ]
         costs = [
-            {"kind": "cost", "layout": layout, "n": n, "d": d, "p": settings.memory if layout == "memory" else n}
+            {"kind": "cost", "layout": layout, "n": tokens, "d": width, "p": keys}
             for layout in LAYOUTS
-            for d in settings.widths
-            for n in settings.timed
-            if layout == "memory" or settings.memory <= n <= settings.longest
+            for width in settings.widths
+            for tokens in settings.timed
+            for keys in [settings.memory if layout == "memory" else tokens]
+            if layout == "memory" or settings.memory <= tokens <= settings.longest
         ]
-        return [*rates, *heads, *costs]
+        return [*crossed(kind="anchors", n=n, d=d, p=settings.anchors, seed=seed), *several, *costs]
 
     def measure(self, case: Case) -> Sequence[Row]:
         """The largest error of many tokens; or seconds and bytes, in a process of its own."""
@@ -72,17 +86,15 @@ class Length(Experiment[LengthSettings]):
 
     def notes(self, table: Table, settings: LengthSettings) -> Sequence[str]:
         """Costs, and errors of several heads."""
-        costs = [_cost_texts(row) for row in table.where(kind="cost").known]
-        heads = [_head_texts(row) for row in table.where(kind="heads").known]
+        costs = [_cost_texts(row) for row in table.where(kind="cost").rows]
         header = ["layout", "tokens n", "features d", "keys p", "microseconds a token", "peak MB", "MB of weights"]
-        of_heads = ["tokens n", "sentinels a side", "heads H", "anchors in all", "error", "bound"]
-        return [markdown(header, costs), markdown(of_heads, heads)]
+        heads = {"tokens n": "{n:,}", "sentinels a side": "{sentinels}", "heads H": "{H}", "anchors in all": "{p:,}"}
+        errors = {"error": "{error:.3g}", "bound": "{bound:.3g}"}
+        return [markdown(header, costs), table.where(kind="heads").to_markdown(heads | errors)]
 
     def figures(self, table: Table, settings: LengthSettings) -> Mapping[str, Any]:
         """Errors against anchors in all, and costs against tokens."""
-        from attnforge.experiments.length.figures import cost_figure, error_figure
-
-        return {"length-error": error_figure(table), "length-cost": cost_figure(table)}
+        return {"length-error": _error_figure(table), "length-cost": _cost_figure(table.where(kind="cost"))}
 
 
 def _cost_texts(row: Mapping[str, Any]) -> list[str]:
@@ -91,6 +103,29 @@ def _cost_texts(row: Mapping[str, Any]) -> list[str]:
     return [*sizes, f"{1e6 * row['seconds'] / row['n']:.2f}", peak, f"{row['weights'] / 1e6:.2f}"]
 
 
-def _head_texts(row: Mapping[str, Any]) -> list[str]:
-    sizes = [f"{row['n']:,}", str(row["sentinels"]), str(row["H"]), f"{row['p']:,}"]
-    return [*sizes, f"{row['error']:.3g}", f"{row['bound']:.3g}"]
+def _error_figure(table: Table) -> Any:
+    """All on one line: one head, the same for all n and d, and several heads, which differ in the number of keys."""
+    several = table.where(kind="heads").ordered("H")
+    guarded = several.where(sentinels=max(several.distinct("sentinels")))
+    single = band("one head, every n and d", table.where(kind="anchors"), "p", "error", middle=max)
+    names = {n: f"n = {n:,} keys a head" for n in table.where(kind="heads").distinct("n")}
+    heads = [curve(name, guarded.where(n=n), "p", "error") for n, name in names.items()]
+    return rate_curves([single, *heads], x_label="anchors in all heads", y_label="largest error", slopes=[-1])
+
+
+def _cost_figure(rows: Table) -> Any:
+    """Time and peak memory, a curve a layout and width."""
+    shown = (("seconds", 1e3, "milliseconds", 0.0), ("peak", 1e-6, "peak MB", FLOOR))
+    panels = [
+        Panel(_cost_curves(rows, column, scale, floor), "tokens n", label) for column, scale, label, floor in shown
+    ]
+    return page(panels, 3.2)
+
+
+def _cost_curves(rows: Table, column: str, scale: float, floor: float) -> list[Curve]:
+    curves = []
+    for number, (layout, d) in enumerate((layout, d) for layout in LAYOUTS for d in sorted(rows.distinct("d"))):
+        n, values = rows.where(layout=layout, d=d).ordered("n").points("n", column)
+        seen, look = values > floor, SERIES[number % len(SERIES)]
+        curves.append(Curve(f"{layout}, d = {d}", n[seen], scale * values[seen], look=look))
+    return curves

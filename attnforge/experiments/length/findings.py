@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attnforge.experiments.claims import have_rate
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.length.costs import FLOOR
 from attnforge.experiments.length.networks import LOWER, UPPER
@@ -14,17 +15,15 @@ LONG = 500  # tokens from which on times are fitted: shorter calls are overhead
 def anchor_rate(table: Table, n: int) -> Finding:
     """Slopes in p, one a width."""
     rows = table.where(kind="anchors", n=n)
-    slopes = {d: fit_slope(*rows.where(d=d).points("p", "error")) for d in rows.distinct("d")}
-    evidence = "; ".join(f"d = {d}: slope {slope}" for d, slope in slopes.items())
-    # h = (b - a) / (p - 1) falls a little faster than 1/p
-    return Finding.judged(f"n = {n:,}: error O(1/p)", all(s.meets(-1, 0.02) for s in slopes.values()), evidence)
+    slopes = {f"d = {d}": fit_slope(*rows.where(d=d).points("p", "error")) for d in rows.distinct("d")}
+    return have_rate(f"n = {n:,}: error O(1/p)", slopes, -1, 0.02)  # h = (b - a) / (p - 1) falls a little faster
 
 
 def head_rate(table: Table, n: int, sentinels: int) -> Finding:
     """The slope in H; where borders make heads sharper, the error in steps tells by how much."""
     rows = table.where(kind="heads", n=n, sentinels=sentinels).ordered("H")
     steps = rows.numbers("error") * (rows.numbers("p") - 1) / (UPPER - LOWER)
-    slope, last = fit_slope(*rows.points("H", "error")), rows.known[-1]
+    slope, last = fit_slope(*rows.points("H", "error")), rows.rows[-1]
     evidence = (
         f"slope {slope} in H; from {steps[0]:.3f} to {steps[-1]:.3f} steps; {last['error']:.3g} with {last['H']} heads "
         f"and {last['p']:,} anchors"
@@ -70,8 +69,8 @@ def feasible(table: Table) -> Finding:
     memory, literal = rows.where(layout="memory"), rows.where(layout="literal")
     n = max(set(memory.distinct("n")) & set(literal.distinct("n")))
     d, longest = max(rows.distinct("d")), max(memory.distinct("n"))
-    pair = [t.where(n=n, d=d).known[0] for t in (literal, memory)]
-    far = memory.where(n=longest, d=d).known[0]
+    pair = [t.where(n=n, d=d).rows[0] for t in (literal, memory)]
+    far = memory.where(n=longest, d=d).rows[0]
     evidence = (
         f"n = {n:,}, d = {d}: the padded sequence takes {pair[0]['seconds'] / pair[1]['seconds']:.0f} times as long "
         f"and {pair[0]['weights'] / pair[1]['weights']:.0f} times the weights of the memory form; the latter takes "

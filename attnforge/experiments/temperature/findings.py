@@ -7,12 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.anchors import tuned
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.table import Table
-from attnforge.experiments.temperature import fit
-from attnforge.experiments.temperature.heads import BEYOND, DTYPES, HEADS
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array, Table
+from attnforge.experiments.temperature.heads import BEYOND, DTYPES, FITTED, HEADS
 
 SMALLEST = {"float64": 2.0**-1074, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}  # above zero
 LARGEST = 65504.0  # number of float16
@@ -32,8 +30,6 @@ def first(rows: Table, column: str) -> float:
 
 def largest_error_optimum(table: Table) -> Finding:
     """Where the largest error is smallest."""
-    from attnforge.anchors import tuned
-
     found = {(head, d): _best(curve(table, head, d), "error") for head in HEADS for d in DTYPES}
     right = all(2.2 <= c <= 3.0 and 0.055 <= error <= 0.066 for (_, d), (c, error) in found.items() if d == "float64")
     seen = "; ".join(
@@ -146,14 +142,14 @@ def softer_fits(table: Table) -> Finding:
     c, error = rows.points("c", "error")
     best = int(np.argmin(error))
     falls = bool(np.all(np.diff(error[best:]) > 0))
-    tuned = int(np.argmin(np.abs(np.log(c / 2.7))))
+    middle = int(np.argmin(np.abs(np.log(c / 2.7))))
     evidence = (
-        f"{error[best]:.2g} at c = {c[best]:g}, {error[tuned]:.2g} at {c[tuned]:g}, {error[-1]:.2g} at {c[-1]:g}; "
+        f"{error[best]:.2g} at c = {c[best]:g}, {error[middle]:.2g} at {c[middle]:g}, {error[-1]:.2g} at {c[-1]:g}; "
         f"at {c[0]:g}, where weights of neighbours hardly differ, {error[0]:.2g} with values up to "
         f"{rows.numbers('largest_value')[0]:.2g}; sampled values never reach "
         f"{rows.numbers('sampled_error').min():.2g}"
     )
-    claim = f"fitted values ({fit.ANCHORS} anchors, sin(8x)): the softer the better, until the fit is ill-conditioned"
+    claim = f"fitted values ({FITTED} anchors, sin(8x)): the softer the better, until the fit is ill-conditioned"
     return Finding.judged(claim, falls and c[best] < 1, evidence)
 
 

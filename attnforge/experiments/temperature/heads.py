@@ -1,21 +1,23 @@
-"""One head of p anchors at a sharpness, run in a dtype: its errors, and the queries that select another key."""
+"""One head of p anchors at a sharpness, run in a dtype: its errors, lost queries, and values fitted at a sharpness."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import attnforge as af
+from attnforge.anchors.axis import Axis
+from attnforge.experiments.clamp import one_head
 from attnforge.experiments.experiment import Row
-
-Array = npt.NDArray[np.float64]
+from attnforge.experiments.table import Array
 
 HEADS = {"authors": (25.0, 60), "fine": (1.0, 256)}  # clamp to [-reach, reach] with p anchors
 BEYOND = 1.2  # queries reach so many times as far as the anchors
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 ROW_SHARPNESS = 40.0  # of the heads whose winning keys are compared: hard in every dtype
+FITTED, GHOSTS = 33, 10  # anchors of the head whose values are fitted; ghosts a side
+CUT = 1e-13  # of singular values, relative to the largest
 
 
 def step(reach: float, p: int) -> float:
@@ -56,6 +58,20 @@ def winners(dtype: str, p: int, seed: int) -> Row:
     return {"lost": _share_lost(_run(module, y)[1], y, 1.0, p), "built_for_dtype": fits}
 
 
+def fitted(c: float) -> Row:
+    """sin(8x) on [-1, 1] by values fitted at this sharpness, and by sampled ones, in float64."""
+    axis = Axis.uniform(-1.0, 1.0, FITTED + 2 * GHOSTS, GHOSTS, c)
+    x, fresh = np.linspace(-1, 1, 12 * FITTED + 1), np.linspace(-1, 1, 10_001)
+    values, _, rank, singular = np.linalg.lstsq(axis.weights(x), np.sin(8 * x), rcond=CUT)
+    weights = axis.weights(fresh)
+    return {
+        "error": float(np.abs(weights @ values - np.sin(8 * fresh)).max()),
+        "sampled_error": float(np.abs(weights @ np.sin(8 * axis.positions) - np.sin(8 * fresh)).max()),
+        "condition": float(singular[0] / singular[int(rank) - 1]),
+        "largest_value": float(np.abs(values).max()),
+    }
+
+
 def _share_lost(weights: Array, y: Array, reach: float, p: int) -> float:
     """The share of queries whose winning key is not the nearest anchor; without a winner (NaN) it is lost as well."""
     broken = ~np.isfinite(weights).all(axis=1)
@@ -69,10 +85,7 @@ def _module(reach: float, p: int, c: float, dtype: str) -> tuple[Any, bool]:
     """The head in the dtype, and whether it was built for it: what is refused there is built in float64 and cast."""
 
     def built(kind: str) -> Any:
-        beta, box = c / step(reach, p) ** 2, af.Box(-BEYOND * reach, BEYOND * reach)
-        return af.constructions.truncated_linear(
-            [1.0], 0.0, -reach, reach, anchors=p, sharpness=beta, domain=box, dtype=kind
-        )
+        return one_head(p, -reach, reach, BEYOND * reach, sharpness=c / step(reach, p) ** 2, dtype=kind)
 
     try:
         return built(dtype).module(), True

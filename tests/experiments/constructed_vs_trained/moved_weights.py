@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import attnforge as af
-from attnforge.experiments.constructed_vs_trained.reading_back import trained_network
+from attnforge.experiments.constructed_vs_trained.networks import trained_network
 from attnforge.network import Network
 from attnforge.runtime import AttentionNetwork, TargetModule
 from attnforge.targets import TruncatedLinear

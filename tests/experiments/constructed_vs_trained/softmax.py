@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.experiments.constructed_vs_trained.building import MEAN
+from attnforge.experiments.constructed_vs_trained.networks import MEAN
 from attnforge.experiments.constructed_vs_trained.task import KEYS
 
 Array = npt.NDArray[np.float64]

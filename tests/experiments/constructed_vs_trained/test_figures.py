@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnforge.experiments.constructed_vs_trained import ConstructedVsTrained, ConstructedVsTrainedSettings
-from attnforge.experiments.constructed_vs_trained.continuing import STARTS
+from attnforge.experiments.constructed_vs_trained.task import STARTS
 from tests.experiments.constructed_vs_trained.made_up import made_up
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnforge.experiments.dimension.targets import TARGETS
+from attnforge.experiments.dimension.networks import TARGETS
 from attnforge.experiments.table import Table
 
 GROWTH: dict[str, Any] = {

@@ -1,8 +1,10 @@
 from typing import Any
 
+import numpy as np
 import pytest
 
 from attnforge.experiments.dimension import Dimension, DimensionSettings
+from attnforge.experiments.dimension.findings import misfits
 from attnforge.experiments.table import Table
 from tests.experiments.dimension.made_up import GROWTH, rows
 
@@ -45,3 +47,11 @@ def test_errors_above_the_tolerance_are_seen() -> None:
     found = verdicts(Table.of(row | {"error": 0.02} for row in rows(GROWTH).rows))
     assert found["every network built keeps its tolerance at fresh points"] == "refuted"
     assert found["no error above its certified bound"] == "refuted"
+
+
+def test_growth() -> None:
+    d = np.arange(1, 9)
+    power, exponential = misfits((d, 4 * d**3), (d, 7 * d))
+    assert power < 1e-20 < exponential
+    assert misfits((d, 7.0**d)) == pytest.approx(misfits((d, 2 * 7.0**d)), abs=1e-12)
+    assert misfits((d, 7.0**d))[1] < 1e-20 < misfits((d, 7.0**d))[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnforge.experiments.in_context.drift import along_the_stack, certified_drift
+from attnforge.experiments.in_context.drift import along_the_stack, certified_drift, factor_a_step, sized
 from attnforge.experiments.in_context.problems import problem
 from attnforge.in_context import LeastSquares
 
@@ -27,3 +27,15 @@ def test_bounds_in_float32_and_those_that_do_not_exist() -> None:
     assert 1e-8 < float(row["drift"] or 0) < float(row["bound"] or 0) < 1e-2
     diverging = LeastSquares(steps=3, learning_rate=100.0).build(task.x.shape[1])
     assert certified_drift(diverging, task) is None
+
+
+def test_sizes() -> None:
+    found = sized("logistic", 20, 2, 10, 2, 0)
+    assert float(found["drift"] or 1) < 1e-9
+
+
+def test_factors_leave_out_the_floor() -> None:
+    steps = np.arange(1, 41)
+    distances = np.maximum(0.5**steps, 1e-9)
+    assert factor_a_step(steps, distances, 1e-9).value == pytest.approx(0.5)
+    assert factor_a_step(steps, distances, 0.0).value > 0.55

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnforge.experiments.temperature.heads import HEADS, errors, winners
+from attnforge.experiments.temperature.heads import HEADS, errors, fitted, winners
 
 
 def curve(dtype, c, queries=1001, head="authors"):
@@ -43,3 +43,8 @@ def test_a_power_of_two_helps_bfloat16_much_only_where_the_step_is_exact_too(hea
 def test_too_many_anchors_lose_the_argmax():
     few, many = (winners("float16", p, seed=0) for p in (16, 1024))
     assert few["lost"] < 0.01 < 0.5 < many["lost"]
+
+
+def test_fitted_values_beat_sampled_ones_at_low_sharpness():
+    row = fitted(0.3)
+    assert row["error"] < 1e-11 < 0.1 < row["sampled_error"]

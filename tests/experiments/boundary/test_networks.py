@@ -1,10 +1,23 @@
-"""Networks changed by hand."""
+"""Errors near the end by single networks, and networks changed by hand."""
 
 import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.experiments.boundary.changed_keys import shifted, without
+from attnforge.experiments.boundary.networks import fitted_errors, shifted, transition_errors, without
+
+
+def test_a_jump_at_the_end_is_harmless_but_for_ghosts():
+    # The jump is a single point. Cells do not see it; ghosts, reflected about it, are worth 2 * 1 - (-1) = 3.
+    errors = {row["method"]: row["error"] for row in transition_errors("jump", 0.0, 0.0, 64)}
+    assert errors["hard cells"] < 1e-12
+    assert errors["tuned cells, no ghosts"] < 1e-12
+    assert errors["tuned cells, ghosts"] == pytest.approx(2.0, abs=1e-6)
+
+
+def test_fitted_heads_keep_their_tolerance_at_the_end():
+    row = fitted_errors("tanh", 0.1, 0.5, 64)
+    assert row["end"] <= row["error"] <= 1e-6
 
 
 def test_without_ghosts_only_cells_are_left():

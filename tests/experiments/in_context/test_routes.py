@@ -1,4 +1,4 @@
-"""The interpolation route against half a step."""
+"""The small-sharpness route with one head and with two, the interpolation route against half a step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from attnforge.anchors import hard
-from attnforge.experiments.in_context.interpolation import interpolated
+from attnforge.experiments.in_context.problems import problem
+from attnforge.experiments.in_context.routes import by_sharpness, interpolated
+
+
+def test_one_head_is_worse_than_two() -> None:
+    task = problem("least squares", 50, 3)
+    one, two = (by_sharpness(task, "float64", heads, 3) for heads in (1, 2))
+    assert [row["chosen"] for row in one] == [False, False, False, True]
+    assert float(two[-1]["error"] or 1) < float(one[-1]["error"] or 0) < 1e-9
 
 
 def test_hard_links_are_half_a_step_off() -> None:
