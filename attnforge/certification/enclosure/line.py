@@ -59,15 +59,17 @@ def line_of(
     """The line along which heads and formula vary, or None if there is none. Runs in the caller's precision.
 
     ``parallel`` is how much of the formula's forms, relative to them, may be beside the heads' direction: what the
-    dtype's weights can say; ``apart`` how much of a score may be. The bound is as much larger.
+    dtype's weights can say; ``apart`` how much of a score may be: where that is more than a rounding, the direction is
+    the formula's own. The bound is as much larger.
     """
     if depth(tree) > DEEPEST:
         return None
-    frame = _frame(heads, box)
-    if frame is None:
-        return None
     found: dict[str, LinearForm] = {}
     rewritten = _rewritten(tree, tuple(names), found)
+    exactly = apart <= PARALLEL
+    frame = _frame(_slopes(heads) if exactly or not found else [form.weights for form in found.values()], box)
+    if frame is None:
+        return None
     forms = {}
     for name, form in found.items():
         slope, beside = frame.along(form.weights)
@@ -121,23 +123,22 @@ class _Frame:
         return from_below(low), from_above(high)
 
 
-def _frame(heads: tuple[AffineHead, ...], box: Box) -> _Frame | None:
-    """The direction of the steepest score, scaled by a power of two."""
+def _slopes(heads: tuple[AffineHead, ...]) -> list[Sequence[arb]]:
+    """The slopes of all scores."""
+    columns = [(head.slopes, k) for head in heads for k in range(head.slopes.ncols())]
+    return [[matrix[i, k] for i in range(matrix.nrows())] for matrix, k in columns]
+
+
+def _frame(slopes: Sequence[Sequence[arb]], box: Box) -> _Frame | None:
+    """The direction of the steepest of some linear functions, scaled by a power of two."""
     low, high = ([arb(end) for end in ends.tolist()] for ends in (box.lower.ravel(), box.upper.ravel()))
     widths = (box.upper - box.lower).ravel()
-    steepest: list[arb] = []
-    largest = 0.0
-    for head in heads:
-        entries = head.slopes
-        sizes = np.abs([[float(entries[i, k]) for k in range(entries.ncols())] for i in range(entries.nrows())])
-        moves = (sizes * widths[:, None]).sum(axis=0)
-        k = int(moves.argmax())
-        if moves[k] > largest:
-            largest, steepest = float(moves[k]), [entries[i, k] for i in range(entries.nrows())]
+    moves = np.abs([[float(weight) for weight in slope] for slope in slopes]) @ widths
+    largest = float(moves.max())
     if not 0.0 < largest < np.inf:
         return None
     scale = arb(2) ** -int(np.frexp(largest)[1])
-    weights = [weight * scale for weight in steepest]
+    weights = [weight * scale for weight in slopes[int(moves.argmax())]]
     pivot = int(np.argmax([abs(float(w)) * width for w, width in zip(weights, widths.tolist(), strict=True)]))
     return _Frame(weights, pivot, low, high)
 

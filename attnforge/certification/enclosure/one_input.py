@@ -54,7 +54,7 @@ class Cell:
     """An interval; a bound of |error| on it; and the error at its middle, from below.
 
     ``blur`` is the part of the bound that comes from balls around the middle, made with ``bits``: more of these, not
-    smaller cells, lessen it.
+    smaller cells, lessen it. ``haze`` is what stays of it on the smallest cells: the radius of the error at the middle.
     """
 
     lower: float
@@ -62,6 +62,7 @@ class Cell:
     bound: float
     seen: float
     blur: float
+    haze: float
     bits: int
 
 
@@ -97,6 +98,8 @@ class ErrorOnIntervals:
         self.slopes = {name: derivative(tree, name) for name in forms}
         self.order, self.bits = next(iter(ORDERS)), BITS[0]
         self.close, self.seen, self.count = close, 0.0, 0
+        known = max(row.uncertainty for row in self.rows) <= 2.0 ** -BITS[0]
+        self.finest = BITS[-1] if known else BITS[0]  # more bits do not lessen what is uncertain in the scores
 
     def look(self, lower: Array, upper: Array, _: Any) -> Found:
         """Bounds on cells; those that balls blur are looked at again, once there are more bits."""
@@ -109,12 +112,12 @@ class ErrorOnIntervals:
 
     def _is_blurred(self, cell: Cell) -> bool:
         """Whether more bits would lessen the bound."""
-        return math.isfinite(cell.bound) and cell.blur > BLURRED * cell.bound and cell.bits < BITS[-1]
+        return math.isfinite(cell.bound) and cell.blur > BLURRED * cell.bound and cell.bits < self.finest
 
     def _is_blind(self, cell: Cell) -> bool:
         """Whether the bound is what balls around the middle make of the error there, with as many bits as there are."""
-        blurred = cell.bits == BITS[-1] and cell.blur > BLURRED * cell.bound
-        return blurred and cell.bound <= CLOSE * (cell.seen + 2 * cell.blur)
+        blurred = cell.bits == self.finest and cell.blur > BLURRED * cell.bound
+        return blurred and cell.bound <= CLOSE * (cell.seen + 2 * cell.haze)
 
     def _sharpen(self, blurred: bool) -> None:
         """More terms after so many cells, more bits where balls blur what is to be cut."""
@@ -135,7 +138,7 @@ class ErrorOnIntervals:
         try:
             over = self._heads(whole, middle)
         except NotSmoothError:  # too large a cell: the sum of the weights may vanish
-            return Cell(low, high, math.inf, 0.0, 0.0, self.bits)
+            return Cell(low, high, math.inf, 0.0, 0.0, 0.0, self.bits)
         try:
             at_middle = at - taylor(self.tree, self._arguments(point))
             remainder = (over - taylor(self.tree, self._arguments(whole)))[order]
@@ -148,7 +151,7 @@ class ErrorOnIntervals:
         if high <= np.nextafter(low, np.inf, dtype=np.float64) + 2 * np.spacing(max(abs(low), abs(high))):
             bound = min(bound if bound == bound else math.inf, self._by_values(whole, middle, arb(low), arb(high)))
         found = float(abs(seen).lower()) if seen.is_finite() else 0.0
-        return Cell(low, high, bound if bound == bound else math.inf, max(0.0, found), blur, self.bits)
+        return Cell(low, high, bound if bound == bound else math.inf, max(0.0, found), blur, float(seen.rad()), self.bits)
 
     def _by_values(self, whole: arb, middle: float, low: arb, high: arb) -> float:
         """Between neighbouring numbers: heads lie among the values of the keys that may win, whatever their weights."""
@@ -190,13 +193,19 @@ class _Row:
         self._near = np.array([float(a.mid()) for a in self.slopes]), np.array([float(b.mid()) for b in self.offsets])
         self._powers: dict[tuple[int, int, int], tuple[list[arb], list[arb], arb_mat]] = {}
 
+    @property
+    def uncertainty(self) -> float:
+        """The largest radius of a score's offset."""
+        return max(float(offset.rad()) for offset in self.offsets)
+
     def series(self, x: arb, middle: float, order: int, bits: int) -> arb_series:
         """The head at x + t, x a ball around the middle: a quotient of two series."""
         near_slopes, near_offsets = self._near
         winner = int((near_slopes * middle + near_offsets).argmax())
         tilts, shifts, powers = self._relative(winner, order, bits)
         weights = [(d * x + b).exp() for d, b in zip(tilts, shifts, strict=True)]
-        values = list(self.values)
+        origin = arb(self._output(middle))  # values are counted from there: what is uncertain in weights counts less
+        values = [value - origin for value in self.values]
         for k, slope in self.tilts.items():
             values[k] = values[k] + slope * x
         columns = arb_mat(len(weights), 2, [z for w, v in zip(weights, values, strict=True) for z in (w * v, w)])
@@ -207,7 +216,17 @@ class _Row:
             above = [above[0], *(a + rising[j, 0] for j, a in enumerate(above[1:]))]
         if not below[0] > 0:
             raise NotSmoothError("weights whose sum may vanish")
-        return arb_series(above) / arb_series(below)
+        return arb_series(above) / arb_series(below) + origin
+
+    def _output(self, middle: float) -> float:
+        """About what the head is at a point; any number would do."""
+        scores = self._near[0] * middle + self._near[1]
+        weights = np.exp(scores - scores.max())
+        values = np.array([float(value.mid()) for value in self.values])
+        for k, slope in self.tilts.items():
+            values[k] += float(slope.mid()) * middle
+        found = float(weights @ values / weights.sum())
+        return found if math.isfinite(found) else 0.0
 
     def hull(self, x: arb, middle: float) -> arb:
         r"""A ball around the values that the head takes: those of keys near the winner, widened by what others weigh.
