@@ -306,11 +306,8 @@ class Step:
             abs(_arb(link.scale) * arb(t).tanh() - arb(level))
             for t, level in zip(held["tilt"], held["level"], strict=True)
         ]
-        squared = [
-            abs(arb(square) - arb(level) ** 2) for square, level in zip(held["square"], held["level"], strict=True)
-        ]
-        moved = 2 * form * arb(max(map(upper, copied))) + arb(max(map(upper, squared)))
-        products = 2 * largest * (form + label) + largest**2
+        moved = 2 * form * arb(max(map(upper, copied)))
+        products = 2 * largest * (form + label) + arb(float(np.abs(held["square"]).max()))
         off = (
             beta * (copies + moved + box.gamma(box.target.features.inputs + 8) * products)
             + box.exp * (1 + box.exp)
@@ -338,9 +335,9 @@ class Step:
     @cached_property
     def _row(self) -> Row:
         assert isinstance(self.block.link, Anchors)
-        algorithm, held = self.box.target.algorithm, self._held
-        levels, answers = held["level"].tolist(), held["answer"].tolist()
-        return Row(levels, answers, _arb(self.block.link.beta), algorithm.link, algorithm.delta)
+        algorithm = self.box.target.algorithm
+        levels, squares, answers = (self._held[name] for name in ("level", "square", "answer"))
+        return Row(levels, squares, answers, _arb(self.block.link.beta), algorithm.link, algorithm.delta)
 
     def _check_silence(self, reach: arb) -> None:
         """State tokens and anchors must weigh nothing as keys of the sums; links leave a mean of answers in them."""

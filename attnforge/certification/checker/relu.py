@@ -10,7 +10,6 @@ errors carried through absolute weights: rough, but all they do is to widen the 
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, lower, machine
+from attnforge.balls import Machine, gamma, machine, precision
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
-from attnforge.certification.checker.layers import attention, is_alone, run
+from attnforge.certification.checker.layers import attention, is_alone
+from attnforge.certification.checker.listed import at_point
 from attnforge.certification.checker.rounding import SLACK, added
-from attnforge.certification.checker.search import Box, Outcome, distance, exactly, halves
+from attnforge.certification.checker.search import BITS, Box, Outcome, Verdict, distance, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, constant
@@ -38,7 +38,7 @@ from attnforge.targets.expression.tree import Constant, Node, Variable
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]
 
-ORDER, CELLS = 4, 400
+ORDER, CELLS = 4, 800
 POINTS, LOOKED_AT = 64, 2  # random ones, at the worst of which a false bound may show
 REMAINS = 8.0  # roundoffs of the largest value: an error that need not be cut further
 ARRAYS = ("query", "key", "value", "memory_keys", "memory_values", "output")
@@ -47,15 +47,15 @@ Y = "y"
 
 def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, progress: Report) -> Outcome:
     """Whether the run stays within the bound of the target: first at some points, for a witness, then everywhere."""
-    model = machine(dtype)
-    seen, at = _attained(network, target, model, bound)
-    if seen > bound:
-        return Outcome("refuted", 0.0, seen, at, LOOKED_AT)
-    reached, cells = _SideBySide(network, target, model, progress).reached()
-    return Outcome("confirmed" if reached <= bound else "undecided", reached, seen, at, cells)
+    looked = _attained(network, target, dtype, bound)
+    if looked.seen > bound:
+        return replace(looked, verdict="refuted", reached=0.0)
+    reached, cells = _SideBySide(network, target, machine(dtype), progress).reached()
+    verdict: Verdict = "confirmed" if reached <= bound else "undecided"
+    return Outcome(verdict, reached, looked.seen, looked.at, looked.cells + cells)
 
 
-def _attained(network: Network, target: ReluNetwork, model: Machine, bound: float) -> tuple[float, tuple[float, ...]]:
+def _attained(network: Network, target: ReluNetwork, dtype: str, bound: float) -> Outcome:
     """The largest error that the run cannot fall below at random points of the domain, and where.
 
     Points are judged by float64 first; balls decide about the worst of them, if the bound is in question there.
@@ -68,19 +68,14 @@ def _attained(network: Network, target: ReluNetwork, model: Machine, bound: floa
     tokens = np.arange(-(-POINTS // len(low)) * len(low)) % len(low)  # points of every token's own box
     shares = np.random.default_rng(0).random((len(tokens), low.shape[1]))
     points = np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens])
-    worst, at = 0.0, tuple(low[0].tolist())
     with np.errstate(all="ignore"):
         outputs = network(points.reshape(-1, network.tokens or 1, low.shape[1]))
         apart = np.abs(outputs.reshape(len(points), -1) - target.values(points)).max(axis=-1)
-    order = np.argsort(np.where(np.isnan(apart), np.inf, apart))[::-1][:LOOKED_AT]
-    with exactly(1), np.errstate(all="ignore"):
-        space = Space(low.min(axis=0).tolist(), high.max(axis=0).tolist())
-        for point in points[order[~(apart[order] <= bound)]].tolist():
-            place = Place(space, Cell(tuple(point), tuple(point), 1), model)
-            for output, value in zip(run(place, network, 1, 0.0)[0](), _values(target, point), strict=True):
-                here = lower(abs(output.model.at[0] - value)) - output.off
-                worst, at = (here, tuple(point)) if here > worst else (worst, at)
-    return worst, at
+    order, found = np.argsort(np.where(np.isnan(apart), np.inf, apart))[::-1][:LOOKED_AT], Outcome()
+    for point in points[order[~(apart[order] <= bound)]].tolist():
+        with precision(BITS):
+            found = found.and_(at_point(network, dtype, point, _values(target, point)))
+    return found
 
 
 class _SideBySide:
@@ -148,26 +143,18 @@ class _SideBySide:
         return found
 
     def _neuron(self, neuron: _Neuron, whole: float) -> float:
-        """A bound of the distance for all values of the neuron: cells, the worst cut first."""
-        box: Box = (-whole,), (whole,)
+        """A bound of the distance for all values of the neuron."""
         floor = REMAINS * self.model.roundoff * max(abs(neuron.low), abs(neuron.high))
-        with exactly(ORDER), np.errstate(all="ignore"):
-            heap: list[tuple[float, Box]] = [(-self._distance(neuron, box), box)]
-            while -heap[0][0] > floor and len(heap) < CELLS:
-                parts = halves(heap[0][1], box)
-                if not parts:
-                    break
-                heapq.heappop(heap)
-                for part in parts:
-                    if part[0][0] <= neuron.high and part[1][0] >= neuron.low:
-                        heapq.heappush(heap, (-self._distance(neuron, part), part))
-        return -heap[0][0]
 
-    def _distance(self, neuron: _Neuron, box: Box) -> float:
-        key = (*neuron.key, box)
-        if key not in self.distances:
-            self.distances[key] = neuron.distance(box, self.model)
-        return self.distances[key]
+        def judge(box: Box) -> tuple[float, float]:
+            if box[0][0] > neuron.high or box[1][0] < neuron.low:
+                return 0.0, 0.0
+            key = (*neuron.key, box)
+            if key not in self.distances:
+                self.distances[key] = neuron.distance(box, self.model)
+            return self.distances[key], 0.0
+
+        return supremum(judge, ((-whole,), (whole,)), ORDER, floor, CELLS)
 
 
 class _Neuron:

@@ -214,7 +214,7 @@ def test_the_error_of_a_row_is_the_largest_there_is(link, c):
         return np.abs(weights @ answers / weights.sum(axis=1) - links[link](s)).max()
 
     with precision():
-        row = Row(levels.tolist(), answers.tolist(), arb(beta), link, 2.0)
+        row = Row(levels, levels**2, answers, arb(beta), link, 2.0)
         for reach in (1.1, 2.0, 2.6):
             found = upper(row.error(arb(reach), arb(0)))
             assert largest(reach) <= found
@@ -224,7 +224,7 @@ def test_the_error_of_a_row_is_the_largest_there_is(link, c):
 
 def test_a_row_must_increase():
     with pytest.raises(BeyondReachError, match="increase"):
-        Row([0.0, 1.0, 2.0], [0.0, 2.0, 1.0], arb(1), "identity", 1.0)
+        Row(np.arange(3.0), np.arange(3.0) ** 2, np.array([0.0, 2.0, 1.0]), arb(1), "identity", 1.0)
 
 
 @pytest.mark.parametrize("algorithm", ["least squares", "lasso", "elastic net", "Huber", "logistic", "softmax"])
