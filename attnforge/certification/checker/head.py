@@ -215,13 +215,13 @@ def _terms(matrix: Array) -> int:
     return int((matrix != 0).sum(axis=0).max())
 
 
-def largest_error(network: Network, target: AttentionHead, dtype: str) -> float:
-    """The largest error seen on a few sequences of the box, from below."""
-    source, box, found = np.random.default_rng(0), target.domain, 0.0
+def error_on_sequences(network: Network, target: AttentionHead, dtype: str) -> tuple[float, int]:
+    """The largest error seen on a few sequences of the box, from below, and which of them it was."""
+    source, box, found = np.random.default_rng(0), target.domain, []
     for i in range(SEQUENCES):
         share = source.uniform(size=(min(target.tokens, 1 + i), len(box.lower)))
         x = box.lower + (np.round(share) if i % 2 else share) * (box.upper - box.lower)
         with np.errstate(all="ignore"):
-            error = float(np.abs(network(round_to(x, dtype)) - target.values(x.astype(np.longdouble))).max())
-        found = max(found, math.inf if math.isnan(error) else error)
-    return found
+            found.append(np.abs(network(round_to(x, dtype)) - target.values(x.astype(np.longdouble))).max())
+    which = int(np.argmax(found))  # what is not a number counts as the largest
+    return float(found[which]), which

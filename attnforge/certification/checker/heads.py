@@ -50,8 +50,8 @@ class Relative:
 
     @property
     def high(self) -> Array:
-        """Upper bounds of the weights, also of those that vanish in float64."""
-        return np.exp(np.minimum(self.middle + self.swing, STEEPEST)) * SLACK + VANISHING
+        """Upper bounds of the run's weights, also of those that vanish in float64."""
+        return np.exp(np.minimum(self.middle + self.swing + self.eta, STEEPEST)) * SLACK + VANISHING
 
     @property
     def low(self) -> Array:
@@ -254,9 +254,9 @@ def _products(
 
 def _near(relative: Relative, apart: Array, negligible: float) -> npt.NDArray[np.int64]:
     """The keys that matter on the cell: the winner, and those whose weight times their value's distance counts."""
-    share = relative.high * np.exp(np.minimum(relative.eta, STEEPEST)) * apart
+    share = relative.high * apart
     share[relative.winner] = np.inf
-    return np.flatnonzero(~(share <= negligible / len(apart)))
+    return np.flatnonzero(~(share <= negligible / len(apart) + VANISHING * apart))
 
 
 def _centre(relative: Relative, values: Array) -> list[float]:
@@ -287,7 +287,7 @@ def _judged(
     """The near keys' output with its range cut down to their values', and what far keys and the run may add."""
     machine, count = place.machine, len(low)
     far = np.setdiff1d(np.arange(count), near)
-    weights, run = relative.high, relative.high * np.exp(np.minimum(relative.eta, STEEPEST))
+    run = relative.high
     total = relative.low.sum() / SLACK  # zero on a cell too large to know anything: then infinite bounds
     share = np.minimum(run * SLACK / total, 1.0)
     half, unit = machine.roundoff > machine.accumulation, machine.accumulation
@@ -308,8 +308,7 @@ def _judged(
         mass = min(float(share @ size), float(size.max()))
         carried = min(float(share @ off[:, j]), float(off[:, j].max()))
         sums = rounding.added(share * signed, unit) + (rescaled + gamma(3, unit)) * mass
-        disturbed = float((weights * np.expm1(np.minimum(relative.eta, STEEPEST))) @ reach) / total
-        apart = float(weights[far] @ reach[far]) / total + disturbed
+        apart = float(run[far] @ reach[far] + (run * -np.expm1(-relative.eta)) @ reach) / total
         moved = min(apart, most - least + beyond) * SLACK
         made = sums * (1 + normed) + normed * min(upper(abs(span)) + moved + carried, float(size.max()))
         made = carried + made + gamma(2 if half else 0, machine.roundoff) * (mass + made)

@@ -13,30 +13,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, machine, precision
+from attnforge.balls import Machine, machine, precision
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
-from attnforge.certification.checker.layers import attention, is_alone
+from attnforge.certification.checker.layers import attention, is_alone, linear
 from attnforge.certification.checker.listed import at_point
-from attnforge.certification.checker.rounding import SLACK, added
-from attnforge.certification.checker.search import BITS, Box, Outcome, Verdict, distance, supremum
+from attnforge.certification.checker.rounding import SLACK
+from attnforge.certification.checker.search import BITS, Box, Outcome, Verdict, distance, exactly, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.checker.values import Place, Value, constant
+from attnforge.certification.checker.values import Place, Value, between, constant
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Layer, Linear, Network
+from attnforge.network import Attention, Head, Layer, Linear, Network, Term
 from attnforge.targets import Activation, Affine, ReluNetwork
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]
+Kind = TypeVar("Kind", Linear, Attention)
 
 ORDER, CELLS = 4, 800
 POINTS, LOOKED_AT = 64, 2  # random ones, at the worst of which a false bound may show
@@ -113,7 +115,7 @@ class _SideBySide:
         found = output_error([stage.affine.weight for stage in self.stages], departures, self.start)
         return float(found.max()), len(self.distances)
 
-    def _affine(self, stage: Stage, layer: Layer, values: Range) -> Array:
+    def _affine(self, stage: Stage, layer: Linear, values: Range) -> Array:
         """How far the run's forms are from those of the target, on the values of the run."""
         (weight, bias), wanted = _matrices(layer), stage.affine
         wide = weight.shape[1] - wanted.weight.shape[1]
@@ -127,13 +129,14 @@ class _SideBySide:
         weight, bias = weight[:, : len(wanted.bias)], bias[: len(wanted.bias)]
         size = np.maximum(np.abs(values[0]), np.abs(values[1]))
         apart = np.abs(weight - wanted.weight).T @ size + np.abs(bias - wanted.bias)
-        made = [_rounding(w, float(b), values, self.model) for w, b in zip(weight.T, bias, strict=True)]
+        with exactly(0):
+            place = Place(Space((), ()), Cell((), (), 0), self.model)
+            row = [between(place, a, b) for a, b in zip(*values, strict=True)]
+            made = [output.off for output in linear(place, layer, [lambda: row])[0]()[: len(bias)]]
         return np.asarray((apart + made) * SLACK)
 
-    def _activation(self, stage: Activation, layer: Layer, around: Range) -> Array:
+    def _activation(self, stage: Activation, layer: Attention, around: Range) -> Array:
         """How far (m,) the heads are from the activation, on the forms of the run."""
-        if not isinstance(layer, Attention):
-            raise CertificateError("An activation is a layer of heads", type(layer).__name__, "Rebuild the network")
         reach = float(np.maximum(np.abs(around[0]), np.abs(around[1])).max())
         whole = 2.0 ** max(math.frexp(reach)[1], -1000)  # all ranges lie within, and are cut into the same cells
         found = np.zeros(len(around[0]))
@@ -180,7 +183,7 @@ class _Neuron:
         """A bound of |heads - activation| where the feature lies in the box, the others being anywhere."""
         cell, space = Cell(*box, ORDER), Space(*box)
         place = Place(space, cell, model)
-        row = [Value(place, cell.constant(arb(a).union(arb(b))), 0.0) for a, b in self.others]
+        row = [between(place, a, b) for a, b in self.others]
         row.insert(self.place, Value(place, Form({0: ONE}, ZERO), 0.0))
         row.append(constant(place, 1.0))
         output = attention(place, self.layer, [lambda: row], [], 0.0)[0]()[0]
@@ -231,25 +234,6 @@ def _around(bounds: Range, off: Array) -> Range:
     return np.nextafter(bounds[0] - off * SLACK, -np.inf), np.nextafter(bounds[1] + off * SLACK, np.inf)
 
 
-def _rounding(weights: Array, bias: float, values: Range, model: Machine) -> float:
-    """What the dtype makes of products and of their sum, the bias one of its terms, in any order.
-
-    Terms are charged with the sign they mostly have; the little that they may have of the other adds to all sums.
-    """
-    ends = np.stack([weights * values[0], weights * values[1]])[:, weights != 0]
-    high, low = np.maximum(ends.max(axis=0), 0.0), np.minimum(ends.min(axis=0), 0.0)
-    terms = np.append(np.where(high >= -low, high, low), [bias] if bias else [])
-    if not len(terms):
-        return 0.0
-    count, other = len(terms), float(np.minimum(high, -low).sum())
-    whole = float(np.abs(terms).sum()) * SLACK
-    if not whole + other <= model.largest:
-        return np.inf
-    twice = 1 + 4 * gamma(count + 1, model.roundoff)
-    found = (added(terms, model.roundoff) + model.roundoff * (whole + count * other)) * twice
-    return (min(found, gamma(count, model.roundoff) * whole) + count * model.underflow) * SLACK
-
-
 def _slopes(stage: Activation, low: Array, high: Array) -> Range:
     """The least and the largest slope of the activation on intervals."""
     a = -np.inf if stage.lower is None else stage.lower
@@ -260,22 +244,21 @@ def _slopes(stage: Activation, low: Array, high: Array) -> Range:
     return least, most
 
 
-def _next(layers: Iterator[Layer], kind: type) -> Layer:
+def _next(layers: Iterator[Layer], kind: type[Kind]) -> Kind:
     layer = next(layers, None)
-    if layer is None or not isinstance(layer, kind):
+    if not isinstance(layer, kind):
         raise CertificateError(f"The next layer must be {kind.__name__}, as in the target", type(layer).__name__)
     return layer
 
 
-def _matrices(layer: Layer) -> tuple[Array, Array]:
-    plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].mix is None
-    weight = layer.terms[0].map if isinstance(layer, Linear) and plain else None
-    if weight is None or weight.ndim != 2 or not isinstance(layer, Linear):
-        raise CertificateError("An affine stage is one linear map on features", "another map", "Rebuild the network")
-    bias = np.zeros((1, weight.shape[1])) if layer.constant is None else layer.constant
-    if len(bias) != 1:
-        raise CertificateError("An affine stage is the same at every token", f"{len(bias)} rows", "Rebuild the network")
-    return weight, bias[0]
+def _matrices(layer: Linear) -> tuple[Array, Array]:
+    match layer:
+        case Linear((Term(map=np.ndarray() as weight, mix=None),), constant=bias) if weight.ndim == 2:
+            if bias is None or len(bias) == 1:
+                return weight, np.zeros(weight.shape[1]) if bias is None else bias[0]
+    raise CertificateError(
+        "An affine stage is one linear map, the same at every token", "another", "Rebuild the network"
+    )
 
 
 def _tree(stage: Activation) -> Node:

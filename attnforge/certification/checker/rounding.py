@@ -10,11 +10,13 @@ best m is taken.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
-from attnforge.balls import Machine, gamma
+from attnforge.balls import Machine, gamma, lower, upper
 
 Array = npt.NDArray[np.float64]
 
@@ -47,6 +49,19 @@ def added(terms: Array, unit: float) -> float:
     among = largest.cumsum() - largest[0] + nodes * (beyond + whole)
     found = float((unit * among + (1 + 2 * gamma(count, unit)) * beyond).min())
     return min(found, whole) * SLACK
+
+
+def sum_of_products(products: Sequence[arb], shift: float, machine: Machine) -> float:
+    """What a dtype makes of products and of their sum, a shift one of its terms, in any order; without underflow.
+
+    Terms are charged with the sign they mostly have; the little that they may have of the other adds to all sums.
+    """
+    high = np.maximum([upper(each) for each in products], 0.0)
+    low = np.minimum([lower(each) for each in products], 0.0)
+    terms = np.append(np.where(high >= -low, high, low), [shift] if shift else [])
+    count, other, whole = len(terms), float(np.minimum(high, -low).sum()), float(np.abs(terms).sum()) * SLACK
+    found = added(terms, machine.roundoff) + machine.roundoff * (whole + count * other)
+    return found * (1 + 4 * gamma(count + 1, machine.roundoff)) * SLACK
 
 
 def fits(sizes: Array, machine: Machine) -> npt.NDArray[np.bool_]:

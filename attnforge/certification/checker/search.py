@@ -97,15 +97,16 @@ def answer(
     question: Question, limit: int, workers: int = 1, progress: Callable[[float], None] | None = None
 ) -> Outcome:
     """Cut cells until all are within the bound, one is not, ``limit`` of them were looked at, or time is up."""
-    whole, tried = question.whole, 0
+    whole, found = question.whole, Outcome()
+    left = [whole]
     if limit > 4 * TRIAL:
-        question, tried = _at_best_order(question), 2 * TRIAL
-    found, left = look(question, [whole], min(ALONE, limit))
-    found = replace(found, cells=found.cells + tried)
-    with ProcessPoolExecutor(workers) if left and workers > 1 else nullcontext() as pool:
+        question, found, left = _at_best_order(question)
+    with ProcessPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
         while left and found.verdict == "confirmed" and found.cells < limit and not time_is_up():
-            parts = [left[i::workers] for i in range(workers) if left[i::workers]]
-            results = (map if pool is None else pool.map)(partial(look, question, limit=SHARE), parts)
+            helpers = 1 if pool is None or found.cells < ALONE else workers
+            parts = [left[i::helpers] for i in range(helpers) if left[i::helpers]]
+            part = partial(look, question, limit=min(SHARE, limit - found.cells))
+            results = map(part, parts) if pool is None or helpers == 1 else pool.map(part, parts)
             left = []
             for more, rest in results:
                 found, left = found.and_(more), [*left, *rest]
@@ -114,14 +115,14 @@ def answer(
     return replace(found, verdict="undecided") if left and found.verdict == "confirmed" else found
 
 
-def _at_best_order(question: Question) -> Question:
+def _at_best_order(question: Question) -> tuple[Question, Outcome, list[Box]]:
     """Sharp heads are flat, with steps: low orders are as good there. What confirms more in a few cells is taken."""
-    return max((replace(question, order=LOW), question), key=_confirmed)
-
-
-def _confirmed(question: Question) -> float:
-    """The share of the domain that a few cells confirm."""
-    return 1.0 - sum(volume(box, question.whole) for box in look(question, [question.whole], TRIAL)[1])
+    trials = [(each, *look(each, [question.whole], TRIAL)) for each in (replace(question, order=LOW), question)]
+    trials.sort(key=lambda trial: sum(volume(box, question.whole) for box in trial[2]))
+    (chosen, found, left), (_, other, _) = trials
+    worse = found if found.seen >= other.seen else other
+    verdict: Verdict = "refuted" if worse.verdict == "refuted" else found.verdict
+    return chosen, Outcome(verdict, found.reached, worse.seen, worse.at, found.cells + other.cells), left
 
 
 def look(question: Question, boxes: list[Box], limit: int) -> tuple[Outcome, list[Box]]:
