@@ -36,19 +36,17 @@ from attnforge.balls import Machine, gamma, round_to, upper
 from attnforge.certification.checker.in_context_reading import Anchors, Block, Gate, Pair, Sides
 from attnforge.certification.checker.in_context_row import Row
 from attnforge.certification.checker.questions import BeyondReachError
+from attnforge.certification.checker.rounding import IN_ORDER, RANGE, RANGE_64, blocks
 from attnforge.network import Head
 from attnforge.targets.in_context import Iteration
 
 Array = npt.NDArray[np.float64]
 
 EXAMPLES = 1024  # that a certificate covers where their number is not given
-KEYS = 512  # that a kernel sums before it rescales
-ULPS, ULPS_SINGLE = 1, 20  # of an exponential, accumulated in float64 and float32
 UNDERFLOWN = 750  # a score so far below the largest weighs nothing
 CURVATURE = {"identity": 1.0, "clamp": 1.0, "logistic": 0.25, "softmax": 0.5}
 CIRCLES = [2.0 ** (i / 4) for i in range(-2, 15)]  # theta: any will do, one of them best
 ORDERS = 40  # terms of the series that are added one by one
-LARGEST = (2.0**127, 2.0**1023)  # scores, accumulated in float32 or in float64
 EXACT = ("unit", "first", "mirrored", "state")  # features that are 0, 1 or -1: their products do not underflow
 
 
@@ -69,7 +67,7 @@ class Box:
         if algorithm.link not in CURVATURE or target.data_bound is None:
             raise BeyondReachError("A certificate for all prompts needs a data bound and a largest curvature", "none")
         self.unit, self.fine = arb(machine.roundoff), arb(machine.accumulation)
-        self.exp = 2 * (ULPS if machine.accumulation == 2.0**-53 else ULPS_SINGLE) * self.fine
+        self.exp = IN_ORDER.exponential(machine) * self.fine
         self.half = arb(0) if machine.roundoff == machine.accumulation else self.unit
         bound, free = _arb(target.data_bound), algorithm.free
         square = (target.features.inputs - free) * bound**2 + free
@@ -209,7 +207,7 @@ class Step:
         box, heads = self.box, len(self.sums) + len(self.block.decays[0])
         width = max(head.query.shape[1] for head in self.block.heads)
         scored = size * box.length + box.label if self.block.link is None else reach + 2 * box.label
-        rescaled = math.ceil(box.keys / KEYS) * (box.exp + 3 * box.fine)
+        rescaled = blocks(box.keys, IN_ORDER) * (box.exp + 3 * box.fine)
         run, added = arb(0), arb(0)
         for beta, factor in self.sums:
             z = abs(beta) * reach
@@ -395,7 +393,9 @@ def _faint(head: Head, sizes: Array, machine: Machine, exact: Array) -> tuple[fl
             values = np.maximum(values, np.abs(head.memory_values).max(axis=0))
         written = values @ output
         largest = max(map(float, (query.max(), keys.max(), values.max(), written.max())))
-        largest = max(largest, float((query * keys).sum()) * (machine.largest / LARGEST[machine.bytes == 8]))
+        largest = max(
+            largest, float((query * keys).sum()) * (machine.largest / (RANGE_64 if machine.bytes == 8 else RANGE))
+        )
         asks = ((head.query != 0) * variable).any(axis=0)
         tells = np.zeros_like(asks) if head.key is None else ((head.key != 0) * variable).any(axis=0)
         score = machine.underflow * (2 * (asks * keys + tells * query).sum() + len(query))
