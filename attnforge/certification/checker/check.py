@@ -20,6 +20,7 @@ from attnforge.certification.checker.listed import at_listed_points
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
+from attnforge.certification.checker.sums import compare_sums
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, TargetError
 from attnforge.network import Network, output_shape, rounded
@@ -194,7 +195,13 @@ def _prove(
         return compare(model, target, bound, dtype, progress)
     if isinstance(target, Formula) and (found := _as_relu_network(model, target, bound, dtype, progress)) is not None:
         return found
-    found, asked = Outcome(), list(questions(model, target, bound, dtype))
+    try:
+        asked = list(questions(model, target, bound, dtype))
+    except BeyondReachError:
+        if not isinstance(target, Formula):
+            raise
+        return compare_sums(model, target, bound, dtype, effort.cells, progress)
+    found = Outcome()
     for done, question in enumerate(asked):
         if found.cells >= effort.cells:
             return found.and_(Outcome("undecided"))

@@ -78,7 +78,7 @@ class Row:
 
         whole = (self.levels[0],), (self.levels[-1],)
         floor, (least, most) = FAINT * float(np.abs(self.values).max()), (arb(self.answers[i]) for i in (0, -1))
-        found = [arb(supremum(judge, whole, ORDER, floor, CELLS * len(self.levels)))]
+        found = [arb(supremum(judge, whole, ORDER, floor, CELLS * len(self.levels)).reached)]
         for sign, last, answer in ((1, whole[1], most), (-1, whole[0], least)):
             if reach > sign * last[0]:
                 end = self.on((last, last))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from flint import arb
 
 from attnforge.balls import lower, machine, upper
@@ -15,8 +16,11 @@ from attnforge.certification.checker.values import Place
 from attnforge.effort import time_is_up
 from attnforge.errors import CertificateError
 from attnforge.network import Network
-from attnforge.targets import Table
+from attnforge.targets import Formula, ReluNetwork, Table
 
+Exact = Callable[[Sequence[float]], Sequence[arb]]  # a target's values at a point
+
+POINTS, LOOKED_AT = 64, 2  # random ones, at the worst of which a false bound may show
 TOLD = 64  # points between two reports
 
 
@@ -29,6 +33,28 @@ def at_point(network: Network, dtype: str, point: Sequence[float], values: Seque
             apart = abs(output.model.at[0] - value)
             above, below = upper(apart) + output.off, lower(apart) - output.off
             found = found.and_(Outcome("confirmed", above, max(below, 0.0), at))
+    return found
+
+
+def attained(network: Network, target: ReluNetwork | Formula, dtype: str, bound: float, exact: Exact) -> Outcome:
+    """The largest error that the run cannot fall below at random points of the domain, and where.
+
+    Points are judged by float64 first; balls decide about the worst of them, if the bound is in question there.
+    """
+    low, high = np.atleast_2d(target.domain.lower), np.atleast_2d(target.domain.upper)
+    if network.tokens not in (None, len(low)):
+        got = f"{network.tokens}"
+        raise CertificateError(f"The network must take the target's {len(low)} tokens", got, "Rebuild it")
+    tokens = np.arange(-(-POINTS // len(low)) * len(low)) % len(low)  # points of every token's own box
+    shares = np.random.default_rng(0).random((len(tokens), low.shape[1]))
+    points = np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens])
+    with np.errstate(all="ignore"):
+        outputs = network(points.reshape(-1, network.tokens or 1, low.shape[1])).reshape(len(points), -1)
+        apart = np.abs(outputs - target.values(points).reshape(outputs.shape)).max(axis=-1)
+    order, found = np.argsort(np.where(np.isnan(apart), np.inf, apart))[::-1][:LOOKED_AT], Outcome()
+    for point in points[order[~(apart[order] <= bound)]].tolist():
+        with exactly(1):
+            found = found.and_(at_point(network, dtype, point, exact(point)))
     return found
 
 

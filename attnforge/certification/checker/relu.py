@@ -11,21 +11,22 @@ errors carried through absolute weights: rough, but all they do is to widen the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, machine, precision
+from attnforge.balls import Machine, machine
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
 from attnforge.certification.checker.layers import attention, is_alone, linear
-from attnforge.certification.checker.listed import at_point
+from attnforge.certification.checker.listed import attained
 from attnforge.certification.checker.rounding import SLACK
-from attnforge.certification.checker.search import BITS, Box, Outcome, Verdict, distance, exactly, supremum
+from attnforge.certification.checker.search import Box, Outcome, Verdict, distance, exactly, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, between, constant
@@ -41,7 +42,6 @@ Report = Callable[[float], None]
 Kind = TypeVar("Kind", Linear, Attention)
 
 ORDER, CELLS = 4, 800
-POINTS, LOOKED_AT = 64, 2  # random ones, at the worst of which a false bound may show
 REMAINS = 8.0  # roundoffs of the largest value: an error that need not be cut further
 ARRAYS = ("query", "key", "value", "memory_keys", "memory_values", "output")
 Y = "y"
@@ -49,35 +49,12 @@ Y = "y"
 
 def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, progress: Report) -> Outcome:
     """Whether the run stays within the bound of the target: first at some points, for a witness, then everywhere."""
-    looked = _attained(network, target, dtype, bound)
+    looked = attained(network, target, dtype, bound, partial(_values, target))
     if looked.seen > bound:
         return replace(looked, verdict="refuted", reached=0.0)
     reached, cells = _SideBySide(network, target, machine(dtype), progress).reached()
     verdict: Verdict = "confirmed" if reached <= bound else "undecided"
     return Outcome(verdict, reached, looked.seen, looked.at, looked.cells + cells)
-
-
-def _attained(network: Network, target: ReluNetwork, dtype: str, bound: float) -> Outcome:
-    """The largest error that the run cannot fall below at random points of the domain, and where.
-
-    Points are judged by float64 first; balls decide about the worst of them, if the bound is in question there.
-    """
-    low, high = np.atleast_2d(target.domain.lower), np.atleast_2d(target.domain.upper)
-    if network.tokens not in (None, len(low)):
-        raise CertificateError(
-            f"The network must take the target's {len(low)} tokens", f"{network.tokens}", "Rebuild it"
-        )
-    tokens = np.arange(-(-POINTS // len(low)) * len(low)) % len(low)  # points of every token's own box
-    shares = np.random.default_rng(0).random((len(tokens), low.shape[1]))
-    points = np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens])
-    with np.errstate(all="ignore"):
-        outputs = network(points.reshape(-1, network.tokens or 1, low.shape[1]))
-        apart = np.abs(outputs.reshape(len(points), -1) - target.values(points)).max(axis=-1)
-    order, found = np.argsort(np.where(np.isnan(apart), np.inf, apart))[::-1][:LOOKED_AT], Outcome()
-    for point in points[order[~(apart[order] <= bound)]].tolist():
-        with precision(BITS):
-            found = found.and_(at_point(network, dtype, point, _values(target, point)))
-    return found
 
 
 class _SideBySide:
@@ -157,7 +134,7 @@ class _SideBySide:
                 self.distances[key] = neuron.distance(box, self.model)
             return self.distances[key], 0.0
 
-        return supremum(judge, ((-whole,), (whole,)), ORDER, floor, CELLS)
+        return supremum(judge, ((-whole,), (whole,)), ORDER, floor, CELLS).reached
 
 
 class _Neuron:
@@ -270,7 +247,7 @@ def _tree(stage: Activation) -> Node:
     return cut if not stage.slope else plus(times(Constant(stage.slope), y), times(rest, cut))
 
 
-def _values(target: ReluNetwork, point: list[float]) -> list[arb]:
+def _values(target: ReluNetwork, point: Sequence[float]) -> list[arb]:
     """The target at a point, by balls."""
     values = [arb(x) for x in point]
     for stage in target.stages:

@@ -135,11 +135,18 @@ def look(question: Question, boxes: list[Box], limit: int) -> tuple[Outcome, lis
     return replace(found, verdict=verdict), [box for _, _, box in left]
 
 
-def supremum(judge: Judge, whole: Box, order: int, floor: float, limit: int) -> float:
-    """A bound of an error on a box, the worst cell cut first; ``floor`` is one that need not be cut further."""
+def supremum(judge: Judge, whole: Box, order: int, floor: float, limit: int) -> Outcome:
+    """``reached`` bounds an error on a box, the worst cell cut first down to ``floor`` or about what is attained."""
     with exactly(order):
         found, left = _cut(judge, [(-inf, inf, whole)], whole, limit, None, floor)
-    return max([found.reached, *(above for _, above, _ in left)])
+    return replace(found, reached=max([found.reached, *(above for _, above, _ in left)]))
+
+
+def largest(question: Question, floor: float, limit: int) -> Outcome:
+    """The largest distance of a network from its formula, whatever bound is asked for."""
+    with exactly(question.order):
+        space = Space(question.lower, question.upper, question.direction)
+    return supremum(partial(_on, question, space), question.whole, question.order, floor, limit)
 
 
 def _cut(
