@@ -16,7 +16,7 @@ from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
 from attnforge.certification.checker.head import error_on_sequences, largest_gap
 from attnforge.certification.checker.in_context import OfExamples, assumptions_of, drift, largest_error
-from attnforge.certification.checker.listed import at_listed_points
+from attnforge.certification.checker.listed import at_listed_points, attained, formula_at
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
@@ -193,8 +193,12 @@ def _prove(
 ) -> Outcome:
     if isinstance(target, ReluNetwork):
         return compare(model, target, bound, dtype, progress)
-    if isinstance(target, Formula) and (found := _as_relu_network(model, target, bound, dtype, progress)) is not None:
-        return found
+    if isinstance(target, Formula):
+        looked = attained(model, target, dtype, bound, partial(formula_at, target))
+        if looked.seen > bound:
+            return replace(looked, verdict="refuted", reached=0.0)
+        if (side_by_side := _as_relu_network(model, target, bound, dtype, progress)) is not None:
+            return side_by_side
     try:
         asked = list(questions(model, target, bound, dtype))
     except BeyondReachError:

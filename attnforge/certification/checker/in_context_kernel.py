@@ -17,14 +17,12 @@ from flint import arb, arb_mat
 
 from attnforge.balls import Machine, gamma, lower, machine, precision, round_to, upper
 from attnforge.certification.checker.in_context_step import EXAMPLES
-from attnforge.certification.checker.layers import linear
+from attnforge.certification.checker.layers import one_map
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.certification.checker.rounding import IN_ORDER, SLACK, blocks, exponentials, fits, scores
 from attnforge.certification.checker.search import exactly
-from attnforge.certification.checker.space import Space
-from attnforge.certification.checker.taylor import Cell
-from attnforge.certification.checker.values import Place, Value, combine
-from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.certification.checker.values import Value, anywhere, combine
+from attnforge.network import Attention, Head, Network
 from attnforge.targets.in_context import KernelAverage
 
 Array = npt.NDArray[np.float64]
@@ -44,8 +42,8 @@ def average_error(network: Network, target: KernelAverage, dtype: str) -> float:
     return found
 
 
-def _read(network: Network, target: KernelAverage) -> tuple[Linear, Head]:
-    """The linear map that queries pass, and the head."""
+def _read(network: Network, target: KernelAverage) -> tuple[tuple[Array, Array], Head]:
+    """The linear map and the constant that queries pass, and the head."""
     *before, last = network.layers
     right = network.features == target.features and network.tokens is None and not network.context_layers
     right = right and network.context in ((None, target.width), (target.examples, target.width))
@@ -55,22 +53,20 @@ def _read(network: Network, target: KernelAverage) -> tuple[Linear, Head]:
     everybody = head.query_rows.kind == "all" and keys is not None and (keys.kind, keys.source) == ("all", "context")
     if not everybody or head.memory_keys is not None or head.output.shape[1] != target.outputs:
         raise BeyondReachError("The checker understands a head of all queries over all examples", "another head")
-    match before:
-        case []:
-            return Linear((Term(np.eye(len(head.query))),)), head
-        case [Linear((Term(map=np.ndarray() as read, mix=None),), constant=shift) as layer] if read.ndim == 2:
-            if shift is None or len(shift) == 1:
-                return layer, head
-    raise BeyondReachError("The checker understands one linear map, the same for every query", "another one")
+    affine = one_map(before[0]) if before else (np.eye(len(head.query)), np.zeros(len(head.query)))
+    if affine is None:
+        raise BeyondReachError("The checker understands one linear map, the same for every query", "another one")
+    return affine, head
 
 
 class _Run:
     """The numbers of the head, and what its run does to the average."""
 
-    def __init__(self, before: Linear, head: Head, target: KernelAverage, machine: Machine) -> None:
-        self.before, self.target, self.machine, self.output = before, target, machine, head.output
+    def __init__(self, before: tuple[Array, Array], head: Head, target: KernelAverage, machine: Machine) -> None:
+        self.map, self.constant = before
+        self.target, self.machine, self.output = target, machine, head.output
         self.query, self.key, self.value = (np.asarray(each) for each in (head.query, head.key, head.value))
-        self.place, self.n = Place(Space((), ()), Cell((), (), 0), machine), target.examples or EXAMPLES
+        self.place, self.n = anywhere(machine), target.examples or EXAMPLES
 
     def error(self, bound: arb) -> arb:
         """The bound, for data up to the given one."""
@@ -113,17 +109,15 @@ class _Run:
 
     def _scores(self, asking: list[Value], told: list[Value]) -> arb:
         """How far log-weights may be from the kernel's."""
-        (term,), shift = self.before.terms, self.before.constant
-        assert term.map is not None
-        constant = np.zeros((1, term.map.shape[1])) if shift is None else shift
-        form = _matrix(np.vstack([term.map, constant])) * _matrix(self.query) * _matrix(self.key).transpose()
+        form = _matrix(np.vstack([self.map, self.constant])) * _matrix(self.query) * _matrix(self.key).transpose()
         sharpness = 1 / arb(self.target.bandwidth) ** 2
         for i in range(self.target.scored):
             form[i, i] -= sharpness if i < self.target.features else -sharpness / 2
         sizes = [*(each.size for each in asking), 1.0]
         pairs = ((i, j) for i in range(len(sizes)) for j in range(len(told)))
         off = sum((abs(form[i, j]) * sizes[i] * told[j].size for i, j in pairs), arb(0))
-        queries = self._times(linear(self.place, self.before, [lambda: asking])[0](), self.query)
+        columns = zip(self.map.T.tolist(), self.constant.tolist(), strict=True)
+        queries = self._times([combine(self.place, asking, *each) for each in columns], self.query)
         products = []
         for q, k in zip(queries, self._times(told, self.key), strict=True):
             off += arb(q.off) * k.size + (arb(q.size) + q.off) * k.off

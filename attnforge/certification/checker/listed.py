@@ -8,10 +8,11 @@ import numpy as np
 from flint import arb
 
 from attnforge.balls import lower, machine, upper
+from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layers import run
 from attnforge.certification.checker.search import Outcome, exactly
-from attnforge.certification.checker.space import Space
-from attnforge.certification.checker.taylor import Cell
+from attnforge.certification.checker.space import Form, Space
+from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place
 from attnforge.effort import time_is_up
 from attnforge.errors import CertificateError
@@ -56,6 +57,13 @@ def attained(network: Network, target: ReluNetwork | Formula, dtype: str, bound:
         with exactly(1):
             found = found.and_(at_point(network, dtype, point, exact(point)))
     return found
+
+
+def formula_at(target: Formula, point: Sequence[float]) -> list[arb]:
+    """The formula at a point."""
+    at = tuple(point)
+    inputs = {name: Form({i: ONE}, ZERO) for i, name in enumerate(target.names)}
+    return [FormulaOn(inputs, Space(at, at), Cell(at, at, 1))(target.tree).at[0]]
 
 
 def at_listed_points(

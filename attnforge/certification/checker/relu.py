@@ -23,16 +23,16 @@ from flint import arb
 from attnforge.balls import Machine, machine
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
-from attnforge.certification.checker.layers import attention, is_alone, linear
+from attnforge.certification.checker.layers import attention, is_alone, linear, one_map
 from attnforge.certification.checker.listed import attained
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.search import Box, Outcome, Verdict, distance, exactly, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.checker.values import Place, Value, between, constant
+from attnforge.certification.checker.values import Place, Value, anywhere, between, constant
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Layer, Linear, Network, Term
+from attnforge.network import Attention, Head, Layer, Linear, Network
 from attnforge.targets import Activation, Affine, ReluNetwork
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
@@ -94,7 +94,10 @@ class _SideBySide:
 
     def _affine(self, stage: Stage, layer: Linear, values: Range) -> Array:
         """How far the run's forms are from those of the target, on the values of the run."""
-        (weight, bias), wanted = _matrices(layer), stage.affine
+        affine, wanted = one_map(layer), stage.affine
+        if affine is None:
+            raise CertificateError("An affine stage is one linear map", "another layer", "Rebuild the network")
+        weight, bias = affine
         wide = weight.shape[1] - wanted.weight.shape[1]
         if len(weight) != len(wanted.weight) or wide != (stage.activation is not None):
             got = f"{weight.shape}, the target's {wanted.weight.shape}"
@@ -107,7 +110,7 @@ class _SideBySide:
         size = np.maximum(np.abs(values[0]), np.abs(values[1]))
         apart = np.abs(weight - wanted.weight).T @ size + np.abs(bias - wanted.bias)
         with exactly(0):
-            place = Place(Space((), ()), Cell((), (), 0), self.model)
+            place = anywhere(self.model)
             row = [between(place, a, b) for a, b in zip(*values, strict=True)]
             made = [output.off for output in linear(place, layer, [lambda: row])[0]()[: len(bias)]]
         return np.asarray((apart + made) * SLACK)
@@ -115,6 +118,8 @@ class _SideBySide:
     def _activation(self, stage: Activation, layer: Attention, around: Range) -> Array:
         """How far (m,) the heads are from the activation, on the forms of the run."""
         reach = float(np.maximum(np.abs(around[0]), np.abs(around[1])).max())
+        if not reach < 2.0**1000:
+            return np.full(len(around[0]), np.inf)
         whole = 2.0 ** max(math.frexp(reach)[1], -1000)  # all ranges lie within, and are cut into the same cells
         found = np.zeros(len(around[0]))
         for j in range(len(found)):
@@ -226,16 +231,6 @@ def _next(layers: Iterator[Layer], kind: type[Kind]) -> Kind:
     if not isinstance(layer, kind):
         raise CertificateError(f"The next layer must be {kind.__name__}, as in the target", type(layer).__name__)
     return layer
-
-
-def _matrices(layer: Linear) -> tuple[Array, Array]:
-    match layer:
-        case Linear((Term(map=np.ndarray() as weight, mix=None),), constant=bias) if weight.ndim == 2:
-            if bias is None or len(bias) == 1:
-                return weight, np.zeros(weight.shape[1]) if bias is None else bias[0]
-    raise CertificateError(
-        "An affine stage is one linear map, the same at every token", "another", "Rebuild the network"
-    )
 
 
 def _tree(stage: Activation) -> Node:

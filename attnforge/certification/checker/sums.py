@@ -10,24 +10,19 @@ of all heads in one sum of N terms: beside what every group's run does, $\gamma_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import gamma, machine, upper
-from attnforge.certification.checker.formula import FormulaOn
-from attnforge.certification.checker.layers import linear
-from attnforge.certification.checker.listed import attained
+from attnforge.certification.checker.layers import one_map
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.search import Outcome, Question, Verdict, exactly, largest
-from attnforge.certification.checker.space import Form, Space
-from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.checker.values import Place, between
+from attnforge.certification.checker.values import anywhere, between, combine
 from attnforge.network import Attention, Head, Linear, Network, Term
 from attnforge.targets import Box, Formula
 from attnforge.targets.expression.evaluate import evaluate
@@ -36,6 +31,7 @@ from attnforge.targets.expression.tree import Constant, Node, variables
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
+Maps = list[tuple[Array, Array]]  # matrices and constants
 
 POINTS = 512  # at which the range of a group's error is measured, to place it around zero
 
@@ -52,14 +48,11 @@ class _Group:
 def compare_sums(
     network: Network, target: Formula, bound: float, dtype: str, cells: int, progress: Callable[[float], None]
 ) -> Outcome:
-    """Whether the run stays within the bound: first at some points, for a witness, then group by group."""
+    """Whether the run stays within the bound, group by group."""
     before, last = _layers(network)
     groups = list(_groups(before, last, target))
     if not groups or not _stay_finite(before, target, dtype):
         raise BeyondReachError(f"Heads read inputs, by features that fit {dtype}", "none, or larger ones")
-    looked = attained(network, target, dtype, bound, partial(_value, target))
-    if looked.seen > bound:
-        return replace(looked, verdict="refuted", reached=0.0)
     total, middles, count = arb(_lost(last, dtype)), arb(0), 0
     for done, group in enumerate(groups):
         middle, question = _question(group, before, target, bound, dtype)
@@ -68,29 +61,22 @@ def compare_sums(
         progress((done + 1) / len(groups))
     reached = upper(total + abs(middles))
     verdict: Verdict = "confirmed" if reached <= bound else "undecided"
-    return Outcome(verdict, reached, looked.seen, looked.at, looked.cells + count)
+    return Outcome(verdict, reached, cells=count)
 
 
-def _layers(network: Network) -> tuple[tuple[Linear, ...], Attention]:
+def _layers(network: Network) -> tuple[Maps, Attention]:
     """Linear maps of features, then heads over constant keys, and nothing else."""
     *before, last = network.layers
-    maps = [isinstance(each, Linear) and _map(each) is not None for each in before]
-    if not isinstance(last, Attention) or not maps or not all(maps) or last.residual or network.context is not None:
+    maps = [affine for each in before if (affine := one_map(each)) is not None]
+    plain = 0 < len(maps) == len(before) and network.context is None
+    if not plain or not isinstance(last, Attention) or last.residual:
         raise BeyondReachError("Sums of many inputs are checked where heads follow linear maps", "other layers")
     if any(head.key_rows is not None or head.memory_values is None for head in last.heads):
         raise BeyondReachError("Sums of many inputs are checked where heads have constant keys", "other keys")
-    return tuple(each for each in before if isinstance(each, Linear)), last
+    return maps, last
 
 
-def _map(layer: Linear) -> Array | None:
-    """The matrix of a layer that is one map of features."""
-    match layer.terms:
-        case (Term(map=np.ndarray() as weight, mix=None),) if weight.ndim == 2:
-            return weight
-    return None
-
-
-def _groups(before: tuple[Linear, ...], last: Attention, target: Formula) -> Iterator[_Group]:
+def _groups(before: Maps, last: Attention, target: Formula) -> Iterator[_Group]:
     parts = summands(target.tree)
     needs = [{target.names.index(name) for name in variables(part)} for part in parts]
     reads = [_reads(before, head) for head in last.heads]
@@ -104,25 +90,22 @@ def _groups(before: tuple[Linear, ...], last: Attention, target: Formula) -> Ite
         yield _Group(tuple(sorted(inputs)), tuple(heads), plus(*trees, Constant(0.0)))
 
 
-def _reads(before: tuple[Linear, ...], head: Head) -> set[int]:
+def _reads(before: Maps, head: Head) -> set[int]:
     """The inputs that reach a head's scores through weights other than zero."""
     reached = np.any(head.query != 0, axis=1)
-    for layer in reversed(before):
-        weight = _map(layer)
-        assert weight is not None
+    for weight, _ in reversed(before):
         reached = np.any((weight != 0) & reached, axis=1)
     return set(np.flatnonzero(reached).tolist())
 
 
-def _question(
-    group: _Group, before: tuple[Linear, ...], target: Formula, bound: float, dtype: str
-) -> tuple[float, Question]:
+def _question(group: _Group, before: Maps, target: Formula, bound: float, dtype: str) -> tuple[float, Question]:
     """About the middle of the range of the group's error, and the question how far it is from there."""
-    rows, first = list(group.inputs), _map(before[0])
-    if not group.heads or first is None:
+    rows = list(group.inputs)
+    if not group.heads:
         raise BeyondReachError("Every summand has a head that reads its inputs", "one without")
-    lifted = replace(before[0], terms=(Term(first[rows]),))
-    network = Network((lifted, *before[1:], Attention(group.heads)), len(rows), 1)
+    (first, shift), *others = before
+    layers = [Linear((Term(weight),), constant[None]) for weight, constant in ((first[rows], shift), *others)]
+    network = Network((*layers, Attention(group.heads)), len(rows), 1)
     names, box = tuple(target.names[i] for i in rows), Box(target.domain.lower[rows], target.domain.upper[rows])
     points = box.lower + (box.upper - box.lower) * np.random.default_rng(0).random((POINTS, len(rows)))
     with np.errstate(all="ignore"):
@@ -134,15 +117,14 @@ def _question(
     return middle, question
 
 
-def _stay_finite(before: tuple[Linear, ...], target: Formula, dtype: str) -> bool:
+def _stay_finite(before: Maps, target: Formula, dtype: str) -> bool:
     """Whether no feature overflows: then those of other groups, times zero, are zero."""
     with exactly(0):
-        place = Place(Space((), ()), Cell((), (), 0), machine(dtype))
+        place = anywhere(machine(dtype))
         row = [between(place, a, b) for a, b in zip(target.domain.lower, target.domain.upper, strict=True)]
-        rows = [lambda: row]
-        for layer in before:
-            rows = linear(place, layer, rows)
-        return all(value.off < math.inf for value in rows[0]())
+        for weight, shift in before:
+            row = [combine(place, row, *each) for each in zip(weight.T.tolist(), shift.tolist(), strict=True)]
+        return all(value.off < math.inf for value in row)
 
 
 def _lost(last: Attention, dtype: str) -> float:
@@ -156,10 +138,3 @@ def _lost(last: Attention, dtype: str) -> float:
     count = sum(len(head.output) for head in last.heads)
     lost = gamma(count, model.roundoff) * mass * SLACK + 2 * count * model.underflow
     return lost if mass * SLACK < model.largest else math.inf
-
-
-def _value(target: Formula, point: Sequence[float]) -> list[arb]:
-    """The formula at a point."""
-    at = tuple(point)
-    inputs = {name: Form({i: ONE}, ZERO) for i, name in enumerate(target.names)}
-    return [FormulaOn(inputs, Space(at, at), Cell(at, at, 1))(target.tree).at[0]]

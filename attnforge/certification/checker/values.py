@@ -28,6 +28,11 @@ class Place:
     machine: Machine
 
 
+def anywhere(machine: Machine) -> Place:
+    """A place without variables, for values known by their ranges only."""
+    return Place(Space((), ()), Cell((), (), 0), machine)
+
+
 class Value:
     """A feature: a linear form of the inputs or a model of the exact function, and ``off``, the run's distance from it.
 
