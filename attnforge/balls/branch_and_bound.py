@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,18 +54,18 @@ class Found:
         above = np.where(np.isnan(bound), np.inf, bound)
         below = np.where(np.isfinite(seen), seen, -np.inf)
         axes = np.array(np.broadcast_to(axis, bound.shape), dtype=np.int64)
-        stays = (np.array(np.broadcast_to(answer, bound.shape), dtype=np.bool_) for answer in (settled, again))
-        return cls(above, below, axes, *stays, data)
+        stays, once_more = (np.array(np.broadcast_to(each, bound.shape), dtype=np.bool_) for each in (settled, again))
+        return cls(above, below, axes, stays, once_more, data)
 
     def take(self, index: npt.NDArray[np.generic]) -> Found:
         """Some of the cells."""
-        return Found(*(None if (part := getattr(self, each.name)) is None else part[index] for each in fields(self)))
+        kept = None if self.data is None else self.data[index]
+        parts: list[Any] = [getattr(self, each.name)[index] for each in fields(self) if each.name != "data"]
+        return Found(*parts, data=kept)
 
 
-class Look(Protocol):
-    """Bounds on cells from ``lower`` to ``upper`` (C, D); ``data`` is what was kept of the cells they are halves of."""
-
-    def __call__(self, lower: Array, upper: Array, data: Any) -> Found: ...
+Look = Callable[[Array, Array, Any], Found]
+"""From the ends (C, D) of cells, and the data kept of those they are halves of, to what is known on them."""
 
 
 @dataclass(frozen=True, eq=False)

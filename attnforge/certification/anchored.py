@@ -105,11 +105,15 @@ def read_grid(problem: Problem, keys: list[Keys], tokens: Tokens) -> Grid:
 
     Anchors divide the target's interval evenly, with one on either end, or none on the upper; keys beyond are ghosts.
     """
-    positions = [_positions(head, found, problem, tokens.rows(slice(1))) for head, found in zip(problem.heads, keys, strict=True)]
+    positions = [
+        _positions(head, found, problem, tokens.rows(slice(1))) for head, found in zip(problem.heads, keys, strict=True)
+    ]
     steps = np.concatenate([np.diff(each) for each in positions])
     (a, b), step = problem.interval, float(np.median(steps))
     if not (np.isfinite(steps).all() and step > 0 and (b - a) / step < len(steps) + 1.5):
-        raise CertificateError("Keys of a row stand in increasing order, over the target's interval", f"step {step:.3g}")
+        raise CertificateError(
+            "Keys of a row stand in increasing order, over the target's interval", f"step {step:.3g}"
+        )
     last = max(float(each[-1]) for each in positions)
     open_grid = bool(last < b - step / 2)
     count = round((b - a) / step) + (0 if open_grid else 1)
@@ -292,9 +296,15 @@ def _check_asking(head: Head, tokens: int | None) -> None:
     """Raise unless every token that is read asks; one of any number of tokens reads none but itself."""
     asked, told = head.query_rows.indices, head.key_rows
     if asked is not None and (tokens is None or not np.array_equal(asked, np.arange(tokens))):
-        raise CertificateError("Every token asks the head, in order", f"tokens {asked.tolist()}"[:80], "Certify it against its own target")
+        raise CertificateError(
+            "Every token asks the head, in order", f"tokens {asked.tolist()}"[:80], "Certify it against its own target"
+        )
     if tokens is None and told is not None and told.kind != "own":
-        raise CertificateError("One of any number of tokens reads none but itself", f"{told.kind} tokens", "Certify it against its own target")
+        raise CertificateError(
+            "One of any number of tokens reads none but itself",
+            f"{told.kind} tokens",
+            "Certify it against its own target",
+        )
 
 
 def _check_read_out(after: tuple[object, ...], tokens: int) -> None:

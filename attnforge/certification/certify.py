@@ -31,8 +31,9 @@ def certify(
     """A bound of |network(x) - target(x)| for every x of the domain, as run in ``dtype``.
 
     The bound is computed from the network's numbers (:mod:`.rules`); nothing here knows how the network was built, or
-    what it is called. ``progress`` is told the fraction done. At the limits of ``effort``, or when time is up, the bound is the one proved so far, and the assumptions name the
-    limit; where there is none so far the certificate is ``sampled``.
+    what it is called. ``progress`` is told the fraction done. At the limits of ``effort``, or when time is up, the
+    bound is the one proved so far, and the assumptions name the limit; where there is none so far the certificate is
+    ``sampled``.
     """
     if isinstance(target, Iteration):
         return certify_box(network, target if domain is None else target.on(domain), dtype)

@@ -108,7 +108,9 @@ def _parts(bound: Callable[..., dict[str, float]], *, searches: bool = False) ->
     return proved
 
 
-def _regular(proved: Callable[[Statement], Proof], looks: Callable[[Network, Formula], bool]) -> Callable[[Statement], Proof]:
+def _regular(
+    proved: Callable[[Statement], Proof], looks: Callable[[Network, Formula], bool]
+) -> Callable[[Statement], Proof]:
     """A proof that rests on the target's Lipschitz constant, unless it looks at the formula itself."""
 
     def rested(statement: Statement) -> Proof:
@@ -218,7 +220,9 @@ def _has_one_layer(statement: Statement) -> bool:
 
 def _is_soft(statement: Statement) -> bool:
     """A formula whose head blends its keys: an expansion tells more than looking at who is chosen."""
-    return isinstance(statement.target, Formula) and not chooses(statement.run, statement.domain.lower, statement.domain.upper)
+    return isinstance(statement.target, Formula) and not chooses(
+        statement.run, statement.domain.lower, statement.domain.upper
+    )
 
 
 def is_expanded(statement: Statement) -> bool:
@@ -228,10 +232,10 @@ def is_expanded(statement: Statement) -> bool:
 
 def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
     """Whether the only head chooses one of its constant keys at most points of the box, rather than blending some."""
-    if len(network.heads) != 1 or network.heads[0].memory_keys is None or network.tokens != 1:
+    head = network.heads[0] if len(network.heads) == 1 else None
+    if head is None or head.memory_keys is None or network.tokens != 1:
         return False
     points = np.random.default_rng(0).uniform(lower, upper, size=(SAMPLES, *np.shape(lower))).reshape(SAMPLES, 1, -1)
-    head = network.heads[0]
     for layer in network.layers:
         if isinstance(layer, Attention):
             break

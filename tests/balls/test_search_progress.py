@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import attnforge as af
 from attnforge.balls import machine
-from attnforge.certification.enclosure.fitted import prove_fitted
 from attnforge.balls.branch_and_bound import Progress
+from attnforge.certification.enclosure.fitted import prove_fitted
 
 
 @given(st.lists(st.tuples(st.floats(1e-12, 1e12) | st.just(math.inf), st.floats(0, 1e3)), max_size=20))

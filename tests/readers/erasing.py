@@ -10,10 +10,10 @@ import numpy.typing as npt
 from attnforge.certification.certify import certify
 from attnforge.compiler import Compiled
 from attnforge.errors import AttnforgeError
-from attnforge.network import Attention, Network, apply, flatten, unflatten
+from attnforge.network import Attention, Network, flatten, unflatten
 from attnforge.network.apply import apply_layer
 from attnforge.network.flatten import is_weight
-from tests.readers.built import built, error_of, points_of
+from tests.readers.built import error_of, points_of
 
 Array = npt.NDArray[np.float64]
 
@@ -73,13 +73,18 @@ def written_size(net: Compiled) -> float:
     points = points_of(net)[-1]
     state = points if points.ndim == 3 else points[:, None]
     if net.network.context is not None:
-        return float(max(np.abs(head.memory_values).max() if head.memory_values is not None else np.abs(net.target.values(points)).max() for head in net.network.heads))
+        return float(
+            max(
+                np.abs(head.memory_values).max()
+                if head.memory_values is not None
+                else np.abs(net.target.values(points)).max()
+                for head in net.network.heads
+            )
+        )
     last = max(i for i, layer in enumerate(net.network.layers) if isinstance(layer, Attention))
     for layer in net.network.layers[:last]:
         state = apply_layer(layer, state)
-    sizes = [
-        np.abs(part).max() for head in net.network.layers[last].heads for part in _parts(head, state)
-    ]
+    sizes = [np.abs(part).max() for head in net.network.layers[last].heads for part in _parts(head, state)]
     return float(max(sizes))
 
 

@@ -110,8 +110,8 @@ def read_rows(network: Network, tokens: int) -> list[Row]:
     if told is None or (first + second) * tokens * widest > MOST:
         raise RefusalError("Rows are read one by one where they are few", f"{tokens:,} tokens", "Certify fewer")
     rows, context = _inputs(tokens, network.features, 0, first + second), _inputs(told, width, first, first + second)
-    for layer in network.context_layers:
-        context = _linear(_as_linear(layer), context)
+    for told_layer in network.context_layers:
+        context = _linear(_as_linear(told_layer), context)
     for layer in network.layers:
         if isinstance(layer, Attention):
             rows = [_attended(layer, i, rows, context) for i in range(len(rows))]

@@ -63,4 +63,3 @@ def bounds_on_boxes(
         return np.where(np.isfinite(found), found, np.inf)
 
     return bounds
-

@@ -151,7 +151,9 @@ class ErrorOnIntervals:
         if high <= np.nextafter(low, np.inf, dtype=np.float64) + 2 * np.spacing(max(abs(low), abs(high))):
             bound = min(bound if bound == bound else math.inf, self._by_values(whole, middle, arb(low), arb(high)))
         found = float(abs(seen).lower()) if seen.is_finite() else 0.0
-        return Cell(low, high, bound if bound == bound else math.inf, max(0.0, found), blur, float(seen.rad()), self.bits)
+        return Cell(
+            low, high, bound if bound == bound else math.inf, max(0.0, found), blur, float(seen.rad()), self.bits
+        )
 
     def _by_values(self, whole: arb, middle: float, low: arb, high: arb) -> float:
         """Between neighbouring numbers: heads lie among the values of the keys that may win, whatever their weights."""

@@ -79,7 +79,9 @@ class RowRun:
         at, attention = _attention(network, row)
         state, context = _rows(network, ends, at, machine)
         self.machine = machine
-        asking = [head for head in attention.heads if head.query_rows.indices is None or at[1] in head.query_rows.indices]
+        asking = [
+            head for head in attention.heads if head.query_rows.indices is None or at[1] in head.query_rows.indices
+        ]
         self.noise = [_noise(head, state, context, at[1], feature, machine) for head in asking]
         self.heads = [Exact.of(head) for head in heads[: len(asking)]]
         self.beside = _residual(state, at[1], feature) if attention.residual else (0.0, 0.0)
@@ -98,7 +100,9 @@ class RowRun:
 
     def _block(self, lower: Array, upper: Array, sharp: bool) -> Array:
         box = Balls.between(lower, upper)
-        parts = [_head(exact, noise, box, self.machine, sharp) for exact, noise in zip(self.heads, self.noise, strict=True)]
+        parts = [
+            _head(exact, noise, box, self.machine, sharp) for exact, noise in zip(self.heads, self.noise, strict=True)
+        ]
         off = np.sum([part[0] for part in parts], axis=0) + self.beside[1]
         size = np.sum([part[1] for part in parts], axis=0) + self.beside[0]
         found = (off + gamma(max(self.terms - 1, 0), self.machine.roundoff) * (off + size)) * SLACK
@@ -133,17 +137,21 @@ def _rows(
 ) -> tuple[Tokens, Tokens | None]:
     """The rows that the layer of attention sees, on the whole domain (flat ends, the second input's last)."""
     told, width = network.context or (0, 0)
-    second = (told or 0) * width
-    lower, upper = (end[: len(end) - second].reshape(-1, network.features) for end in ends)
-    state = whole_input(lower, upper, machine)
-    for layer in network.layers[: at[0]]:
-        state = mixed_linear(layer, state, machine) if isinstance(layer, Linear) else state
-    if not second:
+    split = len(ends[0]) - (told or 0) * width
+    lower, upper = (end[:split].reshape(-1, network.features) for end in ends)
+    state = _encoded(network.layers[: at[0]], whole_input(lower, upper, machine), machine)
+    if network.context is None:
         return state, None
-    context = whole_input(*(end[len(end) - second :].reshape(-1, width) for end in ends), machine)
-    for layer in network.context_layers:
-        context = mixed_linear(layer, context, machine) if isinstance(layer, Linear) else context
-    return state, context
+    lower, upper = (end[split:].reshape(-1, width) for end in ends)
+    return state, _encoded(network.context_layers, whole_input(lower, upper, machine), machine)
+
+
+def _encoded(layers: Sequence[object], rows: Tokens, machine: Machine) -> Tokens:
+    for layer in layers:
+        if not isinstance(layer, Linear):
+            raise CertificateError("Before attention stand linear maps", type(layer).__name__)
+        rows = mixed_linear(layer, rows, machine)
+    return rows
 
 
 def _noise(head: Head, state: Tokens, context: Tokens | None, row: int, feature: int, machine: Machine) -> Noise:
@@ -198,7 +206,9 @@ def _weights(exact: Exact, noise: Noise, box: Balls, machine: Machine) -> Weight
     moved = scores.rad + scores.rad[cells, winner][:, None]
     for slope, radius in zip(exact.slopes.mid, box.rad.T, strict=True):
         moved += np.abs(slope - slope[winner][:, None]) * radius[:, None]
-    moved += 2 * box.magnitude() @ exact.slopes.rad + 2.0**-50 * (np.abs(scores.mid) + np.abs(scores.mid).max(axis=1)[:, None])
+    moved += 2 * box.magnitude() @ exact.slopes.rad + 2.0**-50 * (
+        np.abs(scores.mid) + np.abs(scores.mid).max(axis=1)[:, None]
+    )
     moved[cells, winner] = 0.0  # relative to itself
     eta = np.zeros_like(moved)
     for f in range(len(noise.query)):

@@ -48,7 +48,8 @@ def prove_rows(statement: Statement) -> Proof:
     run, tokens = statement.run, _tokens(statement)
     box = statement.domain.fixed((tokens, run.features))
     ends = box.lower.ravel(), box.upper.ravel()
-    proofs, known = [], {}
+    proofs: list[tuple[float, float, str | None]] = []
+    known: dict[object, tuple[float, str | None]] = {}
     with precision(READ):
         rows = read_rows(run, tokens)
         for entry in _entries(statement, tokens):
@@ -125,7 +126,11 @@ def _pair(low: Array, high: Array) -> tuple[float, float]:
 def _reads(head: AffineHead) -> list[int]:
     """The inputs that scores or values depend on."""
     parts = [head.slopes, *(tilt for _, tilt in head.tilts)]
-    return [i for i in range(head.slopes.nrows()) if any(not part[i, k].is_zero() for part in parts for k in range(part.ncols()))]
+    return [
+        i
+        for i in range(head.slopes.nrows())
+        if any(not part[i, k].is_zero() for part in parts for k in range(part.ncols()))
+    ]
 
 
 def _restricted(head: AffineHead, inputs: list[int]) -> AffineHead:
@@ -138,8 +143,9 @@ def _restricted(head: AffineHead, inputs: list[int]) -> AffineHead:
 def _key(line: Line) -> object:
     """Two rows whose numbers are the same, balls and all, have the same error."""
     matrices = [m for head in line.heads for m in (head.slopes, head.offsets, head.values, *(t for _, t in head.tilts))]
-    numbers = [entry for matrix in matrices for entry in matrix.entries()] + [z for form in line.forms.values() for z in form]
+    numbers = [entry for matrix in matrices for entry in matrix.entries()] + [
+        z for form in line.forms.values() for z in form
+    ]
     exact = tuple((z.mid().man_exp(), z.rad().man_exp()) for z in numbers)
     places = tuple(tuple(k for k, _ in head.tilts) for head in line.heads)
     return exact, places, line.tree, line.lower, line.upper
-

@@ -46,9 +46,11 @@ class Run(Protocol):
     """A network as it runs: on cells (C, D), bounds (C,) of what rounding adds; ``sharp`` ones take longer."""
 
     @property
-    def keys(self) -> int: ...
+    def keys(self) -> int:
+        """Keys in all."""
 
-    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array: ...
+    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array:
+        """The bounds."""
 
 
 def rounding(run: Run, lower: Array, upper: Array, enough: float = 0.0) -> float:
