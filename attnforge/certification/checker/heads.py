@@ -36,6 +36,7 @@ Array = npt.NDArray[np.float64]
 Row = Sequence[Value]
 
 VANISHING = 2.0**-1000
+MANY = 2000  # coefficients of keys, from which on they are added up in float64: faster, and off by roundings
 STEEPEST = 700.0  # exponents are cut off here: what lies above is not known
 
 
@@ -91,7 +92,7 @@ def mixture(place: Place, query: Row, keys: Array, values: Array, negligible: fl
     centre = _centre(relative, values)
     near = _near(relative, np.abs(values - centre).max(axis=1), negligible)
     best, apart = keys[relative.winner], values[near] - centre
-    if all(q.form is not None for q in query):
+    if all(q.form is not None for q in query) and len(near) * place.cell.terms.count > MANY:
         columns = sums(place, query, keys[near], best, np.c_[apart, np.ones(len(near))])
     else:
         numbers = [[place.cell.constant(arb(v) - arb(c)) for v, c in zip(values[k], centre, strict=True)] for k in near]
