@@ -17,7 +17,8 @@ $\gamma_{2\,\mathrm{ulps}\,B}$. Their arguments telescope to $s_k - m$ and are a
 round adds up to $u\,(m - s_k)$. float32 kernels may work with powers of two. Scaled before the subtraction, a score is
 $s_k c (1 + e_k)$ with $c = \log_2(e)(1 + e_0)$: $2u(m - s_k)$ for $e_0$ and the subtraction, $u|s_k|$ for $e_k$;
 what the scaled maximum is off by is the same for all keys. Scaled after it, $3u(m - s_k)$. Four and one are charged,
-and $2^{-12}$ of it for products of errors. The half types may round weights before they meet the values.
+and $2^{-12}$ of it for products of errors. The half types may round weights before they meet the values: in N, and if a
+kernel likes in D.
 
 **Sums.** A value in N passes its product, k - 1 additions and B - 1 rescalings, a weight in D as many but the product;
 the division is one more. The roundings of N and of D are not the same, so that they add up: the mean is off by
@@ -88,14 +89,21 @@ class SoftmaxArithmetic:
         return 2 * (usual if self.ulps is None else self.ulps) * self.unit
 
     def near_one(self, exponents: Up) -> Up:
-        """The relative error of exp(-t), t up to these: in [1/2, 1) a unit in the last place is one roundoff."""
+        """By how much log exp(-t) is off, t up to these: in [1/2, 1) a unit in the last place is one roundoff.
+
+        A factor 1 + e moves the logarithm by at most |e| / (1 - |e|).
+        """
         half = exponents.least(0.69).exp() * (self.exponential / 2)
-        return Up(np.where(exponents.values < 0.69, half.least(self.exponential).values, self.exponential))
+        error = np.where(exponents.values < 0.69, half.least(self.exponential).values, self.exponential)
+        return Up(error) / (1 - 2 * self.exponential)
+
+    def exponentials(self) -> Up:
+        """What exponentials and rescaling do to the logarithm of a weight."""
+        return Up.of(gamma(round(self.exponential / self.unit) * self.blocks, self.unit))
 
     def log_weights(self) -> Up:
-        """What exponentials, rescaling and rounding to a half type do to the logarithm of a weight."""
-        made = Up.of(gamma(round(self.exponential / self.unit) * self.blocks, self.unit))
-        return made + gamma(1, self.machine.roundoff) if self.is_half else made
+        """The same with rounding to a half type, where a kernel might sum up the rounded weights."""
+        return self.exponentials() + (gamma(1, self.machine.roundoff) if self.is_half else 0.0)
 
     def subtraction(self, apart: Up, size: Up) -> Up:
         """What subtracting the largest score does to one that is ``apart`` below it, and at most ``size``."""

@@ -6,8 +6,8 @@ times the exact one (Higham 2002, section 3.1), so that dividing by $1 - \gamma_
 upper bound. A product may vanish below the smallest normal number: that much is added for each. Zero stays zero; what
 is not a number (a sum of infinity times zero) is infinite.
 
-Increasing functions (exp, expm1, sinh) are NumPy's, which err by at most 4 units in the last place, 8 roundoffs; they
-are charged 256 of them, and one number more for what lies below the smallest normal one.
+Increasing functions (exp, expm1, sinh, tanh) are NumPy's, which err by at most 4 units in the last place, 8 roundoffs;
+they are charged 256 of them, and one number more for what lies below the smallest normal one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from attnforge.balls.arrays import TINY, Balls, gamma
 
 Array = npt.NDArray[np.float64]
 
+ONE, INFINITE = np.uint64(1), np.float64(np.inf).view(np.uint64)
+SMALLEST = 5e-324
 FUNCTION = 1.0 + 2.0**-45  # what NumPy's exp, expm1 and sinh are raised by
 
 
@@ -77,23 +79,23 @@ class Up:
     def __add__(self, other: Up | npt.ArrayLike) -> Up:
         term = _sizes(other)
         with np.errstate(over="ignore"):
-            total = np.nextafter(self.values + term, np.inf)
-        return _known(np.where((self.values == 0) & (term == 0), 0.0, total))
+            total = self.values + term
+        return Up(np.where((self.values == 0) | (term == 0), total, _next(total)))  # adding zero is exact
 
     __radd__ = __add__
 
     def __mul__(self, other: Up | npt.ArrayLike) -> Up:
         factor = _sizes(other)
         with np.errstate(invalid="ignore", over="ignore"):
-            product = np.nextafter(self.values * factor, np.inf)
-        return _known(np.where((self.values == 0) | (factor == 0), 0.0, product))
+            product = np.maximum(_next(self.values * factor), SMALLEST)
+        return Up(np.where((self.values == 0) | (factor == 0), 0.0, product))
 
     __rmul__ = __mul__
 
     def __truediv__(self, least: npt.ArrayLike) -> Up:
         """Of quotients by numbers at least this large: one rounded division; infinite where they are not positive."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            quotient = np.nextafter(self.values / np.maximum(least, 0.0), np.inf)
+            quotient = np.maximum(_next(self.values / np.maximum(least, 0.0)), SMALLEST)
         return _known(np.where((self.values == 0) & (np.asarray(least) > 0), 0.0, quotient))
 
     def __pow__(self, exponent: int) -> Up:
@@ -123,7 +125,7 @@ class Up:
     def root(self) -> Up:
         """Of the square root: one correctly rounded operation, and increasing."""
         with np.errstate(over="ignore"):
-            return Up(np.where(self.values == 0, 0.0, np.nextafter(np.sqrt(self.values), np.inf)))
+            return Up(_next(np.sqrt(self.values)))
 
     def exp(self) -> Up:
         """Of the exponential."""
@@ -137,6 +139,10 @@ class Up:
         """Of the hyperbolic sine."""
         return _function(np.sinh, self.values)
 
+    def tanh(self) -> Up:
+        """Of the hyperbolic tangent."""
+        return _function(np.tanh, self.values)
+
     def coshm1(self) -> Up:
         """Of cosh - 1, which is twice the square of the hyperbolic sine of half of it."""
         return (self * 0.5).sinh() ** 2 * 2.0
@@ -145,6 +151,10 @@ class Up:
         """The better of two bounds of the same numbers."""
         return Up(np.minimum(self.values, _sizes(other)))
 
+    def larger(self, other: Up | npt.ArrayLike) -> Up:
+        """Of the larger of two."""
+        return Up(np.maximum(self.values, _sizes(other)))
+
     def most(self, axis: int | None = None) -> Up:
         """Of the largest along an axis, or of all."""
         return Up(np.asarray(self.values.max(axis=axis, initial=0.0)))
@@ -152,17 +162,25 @@ class Up:
 
 def _raised(total: Array, terms: int) -> Array:
     """Above an exact sum of non-negative terms; two roundings more for the product here and its factor."""
-    return np.asarray(np.where(total == 0, 0.0, np.nextafter(total * (1.0 + gamma(2 * terms + 4)), np.inf)))
+    return _next(total * (1.0 + gamma(2 * terms + 4)))
 
 
-def _sizes(other: Up | npt.ArrayLike) -> Array:
-    return other.values if isinstance(other, Up) else np.abs(np.asarray(other, dtype=np.float64))
+def _next(values: Array) -> Array:
+    """The next float64 above non-negative ones, whose bits count them; zero and infinity stay."""
+    bits = np.asarray(values).view(np.uint64)
+    return (bits + (bits - ONE < INFINITE - ONE)).view(np.float64)
+
+
+def _sizes(other: Up | npt.ArrayLike) -> Any:
+    if isinstance(other, Up):
+        return other.values
+    return np.float64(abs(other)) if type(other) is float and other == other else Up.of(other).values
 
 
 def _function(function: np.ufunc, at: Array) -> Up:
     """Above an increasing function: what NumPy has for it, raised; zero where it is zero at zero."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        raised = np.nextafter(function(at) * FUNCTION + TINY, np.inf)
+        raised = _next(function(at) * FUNCTION + TINY)
     return _known(np.where((at == 0) & (function(np.zeros_like(at)) == 0), 0.0, raised))
 
 

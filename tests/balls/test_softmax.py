@@ -83,7 +83,7 @@ def test_exponentials_near_one_err_by_half_as_much():
     model = SoftmaxArithmetic(machine("float64"), 2, ulps=1)
     near, far = model.near_one(Up.of([1e-9, 2.0])).values
     assert model.exponential / 2 <= near <= model.exponential / 2 * (1 + 1e-8)
-    assert far == model.exponential
+    assert model.exponential <= far <= model.exponential * (1 + 1e-12)
 
 
 def test_scores_are_sums_of_products():

@@ -48,6 +48,7 @@ def test_zero_stays_zero_and_what_is_no_number_is_infinite():
     assert not (zero @ Up.of(np.ones((2, 2)))).values.any()
     assert not (zero + zero).values.any()
     assert not (zero * infinite).values.any()
+    assert (zero + infinite).values.tolist() == infinite.values.tolist()
     assert not (infinite @ zero).values.any()
     assert np.isinf((infinite @ Up.of([[0.0, 1.0], [1.0, 0.0]])).values[0]).all()
     assert np.isinf(Up.of([np.nan]).values).all()
@@ -134,7 +135,7 @@ def test_functions_only_grow(number):
     """Against balls of 200 bits."""
     with precision(200):
         at = arb(number)
-        wanted = {"exp": at.exp(), "expm1": at.expm1(), "sinh": at.sinh(), "coshm1": at.cosh() - 1}
+        wanted = {"exp": at.exp(), "expm1": at.expm1(), "sinh": at.sinh(), "tanh": at.tanh(), "coshm1": at.cosh() - 1}
         for name, value in wanted.items():
             found = float(getattr(Up.of(number), name)())
             assert arb(found) >= value.lower()
