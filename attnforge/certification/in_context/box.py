@@ -78,8 +78,6 @@ class _Box:
 
     def __init__(self, algorithm: Algorithm, features: Features, machine: Machine, box: DataBox) -> None:
         self.algorithm, self.features, self.machine, self.box = algorithm, features, machine, box
-        self.penalised = np.ones(features.inputs)
-        self.penalised[features.inputs - algorithm.free :] = 0.0
         square = (
             Up.of(box.inputs) ** 2 * (features.inputs - algorithm.free) + algorithm.free
         )  # an intercept reads a one
@@ -134,13 +132,13 @@ class _Box:
         after = size * (1.0 + Up.of(step.decay).most()) + each * added
         made = sum((abs(f) * self._head(step, beta, reach, sizes) for beta, f in step.heads), start=NOTHING)
         parts = {
-            "aggregation": each * bent + decay_error(step, algorithm, self.penalised).most() * size,
+            "aggregation": each * bent + decay_error(step, algorithm).most() * size,
             "rounding": each * made + written(step, machine, after),
         }
         if step.link:
             linear, rest = transmitted(step, reach)
             parts["link"] = each * (linear + rest) * link
-        proximal = gates(step, algorithm, machine, self.penalised, after * np.ones(self.features.inputs))
+        proximal = gates(step, algorithm, machine, after * np.ones(self.features.inputs))
         return parts | {name: part.norm() * outputs for name, part in proximal.items()}
 
     def _head(self, step: Step, beta: float, reach: Up, sizes: Sizes) -> Up:

@@ -67,7 +67,7 @@ def _parts(
     network: Network, target: AttentionHead, size: Up, sizes: list[Up], model: Machine, tokens: int
 ) -> dict[str, float]:
     """The parts for tokens of absolute values ``size`` (..., n, d), whose exact projections are at most ``sizes``."""
-    if model.accumulation != model.roundoff:
+    if SoftmaxArithmetic(model, tokens).is_half:
         remedy = "Use float64 or float32"
         raise RefusalError("Small sharpness needs a dtype that keeps small differences", model.name, remedy)
     encode, constant, project, attend = _layers(network, target)

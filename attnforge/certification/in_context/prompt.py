@@ -131,11 +131,10 @@ class _Problem:
         self.algorithm, self.features, self.machine, self.x, self.y = algorithm, features, machine, x, y
         self.labels = Up.of(Balls.exact(y) - Balls.exact(algorithm.label_shift))  # as tokens hold them
         self.size, self.length = Up.of(x), Up.of(x).norm()[:, None]
-        self.penalised = np.ones((x.shape[1], 1))
-        self.penalised[x.shape[1] - algorithm.free :] = 0.0
+        self.penalised = algorithm.penalised(x.shape[1])
         self.inverse, self.is_linear = Balls.exact(len(x)).inverse(), algorithm.link == "identity"
         self.largest = spectral_norm(Balls.exact(x)) ** 2 / len(x)
-        penalty = algorithm.l2 * self.penalised[:, 0]
+        penalty = algorithm.l2 * self.penalised
         self.least = self._least(penalty) if self.is_linear else float(penalty.min())
 
     def _least(self, penalty: Array) -> float:
@@ -174,13 +173,13 @@ class _Problem:
         after = sum(added, start=weight * (1.0 + Up.of(step.decay)[:, None]))
         shift, ahead = (doubt + link).most(), self.features.ahead
         parts = {
-            "aggregation": bent + decay_error(step, algorithm, self.penalised[:, 0])[:, None] * weight,
+            "aggregation": bent + decay_error(step, algorithm)[:, None] * weight,
             "rounding": rounding(step, machine, self.x, residuals, shift, scored, ahead)
             + written(step, machine, after),
         }
         if step.link is not None:
             parts["link"] = transmission(step, self.x, residuals, link)
-        return parts | gates(step, algorithm, machine, self.penalised[:, 0], after)
+        return parts | gates(step, algorithm, machine, after)
 
     def _summed(self, z: Up) -> Up:
         """The size (d, K) of a head's mean, its scores up to z (n, K): sinh over a mean of cosh, at most tanh."""
@@ -278,17 +277,15 @@ class _Problem:
         return Up.exp_of(np.nextafter(form.mid + (Up.of(form.rad) + self.length * tube).values, np.inf))
 
 
-def gates(step: Step, algorithm: Algorithm, machine: Machine, penalised: Array, weight: Up) -> Parts:
+def gates(step: Step, algorithm: Algorithm, machine: Machine, weight: Up) -> Parts:
     """The proximal map (d, ...): one gate a penalised weight, as steep and as wide as the block has them."""
-    threshold = Up.of(algorithm.learning_rate) * algorithm.l1 * penalised
-    if not threshold.values.any() and not any(step.gates):
+    if not algorithm.l1 and not any(step.gates):
         return {}
-    wanted = Balls.exact(algorithm.learning_rate) * Balls.exact(algorithm.l1) * Balls.exact(penalised)
-    errors = []
+    wanted, errors = _step_times(algorithm, algorithm.l1, len(step.decay)), []
     for j, gate in enumerate(step.gates):
         size = weight[j]
         if gate is None:
-            errors.append(size * 0.0 + threshold[j])
+            errors.append(size * 0.0 + Up.of(wanted[j]))
             continue
         if gate.factor != -1.0:
             raise CertificateError("A proximal gate takes the clamp away once", f"factor {gate.factor}", "Rebuild")
@@ -297,10 +294,16 @@ def gates(step: Step, algorithm: Algorithm, machine: Machine, penalised: Array, 
     return {"gate": Up(np.stack([error.values for error in errors]))}
 
 
-def decay_error(step: Step, algorithm: Algorithm, penalised: Array) -> Up:
+def decay_error(step: Step, algorithm: Algorithm) -> Up:
     """How far (d,) what a block takes away of w is from the penalty's; products of weights are rounded once."""
-    wanted = Balls.exact(algorithm.learning_rate) * Balls.exact(algorithm.l2) * Balls.exact(penalised)
-    return Up.of(Balls.exact(step.decay) + wanted) + Up.of(step.decay) * gamma(2)
+    return Up.of(Balls.exact(step.decay) + _step_times(algorithm, algorithm.l2, len(step.decay))) + Up.of(
+        step.decay
+    ) * gamma(2)
+
+
+def _step_times(algorithm: Algorithm, penalty: float, inputs: int) -> Balls:
+    """The step size times a penalty (d,), exactly."""
+    return Balls.exact(algorithm.learning_rate) * Balls.exact(penalty * algorithm.penalised(inputs))
 
 
 def written(step: Step, machine: Machine, size: Up) -> Up:
