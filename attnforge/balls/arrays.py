@@ -112,6 +112,14 @@ class Balls:
         rounding = gamma(terms + 1) * (np.abs(self.mid) @ np.abs(other.mid)) + TINY * products
         return Balls(mid, _inflate(spread + rounding) * (1.0 + gamma(terms + 1)))
 
+    def inverse(self) -> Balls:
+        """One over balls that do not hold zero, infinite where they do: |1/x - 1/m| <= r / (|m| (|m| - r))."""
+        size = np.abs(self.mid)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            mid = 1.0 / self.mid
+            spread = self.rad / size / np.nextafter(size - self.rad, -np.inf) + UNIT * np.abs(mid) + TINY
+        return Balls(mid, np.where(size > self.rad, _inflate(spread), np.inf))
+
     def __getitem__(self, index: Any) -> Balls:
         return Balls(self.mid[index], self.rad[index])
 
