@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, gamma, product_up
+from attnforge.balls import Balls, Machine, add_up, product_up
+from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.row_of_anchors import Form, Keys, Row, read_keys, read_row
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, input_tokens, linear
@@ -147,7 +148,7 @@ def _positions(head: Head, keys: Keys, problem: Problem, token: Tokens) -> Array
 
 
 def _owned(places: tuple[npt.NDArray[np.int64], ...], count: int) -> tuple[npt.NDArray[np.bool_], ...]:
-    """The keys that are a head's own: its share of the anchors, and at either end all beyond. The rest are sentinels."""
+    """The keys that are a head's own: its share of the anchors, and at either end all beyond; others are sentinels."""
     heads = len(places)
     each = count // heads
     starts = [-np.inf, *(q * each for q in range(1, heads)), np.inf]
@@ -256,8 +257,7 @@ def _values(problem: Problem, grid: Grid, keys: list[Keys], share: float) -> lis
         written = max(written, float((found.values - ideal).magnitude().max()) + found.value_error)
         largest = max(largest, float(found.values.magnitude().max()))
         count = max(count, len(places))
-    half = machine.roundoff > machine.accumulation
-    relative = add_up(gamma(count + 4, machine.accumulation), gamma(len(keys) + (2 if half else 1), machine.roundoff))
+    relative = float(SoftmaxArithmetic(machine, count).mean(after=len(keys) + 1))
     lost = product_up(len(keys) * count, machine.underflow, largest + 1.0)
     ends = [abs(grid.first - a), 0.0 if grid.open_grid else abs(grid.first + grid.step * top - b)]
     ends += [float(problem.form.lower.rad), float(problem.form.upper.rad), 4 * 2.0**-53 * max(abs(a), abs(b))]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
+from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.anchored import Problem
 from attnforge.certification.three_keys import bound_gate
 from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
@@ -78,8 +79,7 @@ def uniform(layer: Attention, rows: Tokens, machine: Machine) -> Tokens:
     if not (zero and everywhere and plain) or head.value is None:
         raise CertificateError("Attention before the ramps is one head with all scores zero", "another head")
     values = project(rows, head.value, machine)
-    half = machine.roundoff > machine.accumulation
-    relative = add_up(gamma(count + 4, machine.accumulation), gamma(2 if half else 1, machine.roundoff))
+    relative = float(SoftmaxArithmetic(machine, count).mean())
     made = relative * values.magnitude().mean(axis=0) + count * machine.underflow
     error = np.broadcast_to((values.error.mean(axis=0) + made) * SLACK, values.error.shape)
     mean = Tokens(rows.source, rows.box, _mean(values.slope), _mean(values.constant), error)

@@ -20,21 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, gamma
+from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.tokens import Tokens, inner, project
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Head
 
 Array = npt.NDArray[np.float64]
-
-EXPONENTIAL = 40  # roundings charged to one exponential: 20 units in the last place, more than float64's 4
-BLOCK = 64  # keys a flash kernel takes at a time, at least; each block rescales the earlier ones by an exponential
-
-
-def softmax_roundings(keys: int, machine: Machine) -> float:
-    """Disturbance of log-weights by exponentials, by rescaling from block to block, by rounding to a half type."""
-    rescaled = EXPONENTIAL * (2 + keys / BLOCK) * machine.accumulation
-    return rescaled + (machine.roundoff if machine.roundoff > machine.accumulation else 0.0)
-
 
 @dataclass(frozen=True, eq=False)
 class Form:
@@ -108,7 +99,8 @@ def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys
         raise CertificateError("A head writes one value into its output feature, nothing elsewhere", "other entries")
     powers = np.isin(np.abs(np.frexp(head.output)[0]), (0.0, 0.5))
     copied = np.all(powers) and np.all((head.output != 0).sum(axis=0) <= 1)
-    rounding = 0.0 if copied else gamma(len(head.output) + 1, machine.roundoff) * float(written.magnitude().max())
+    mass = float((values.magnitude() @ np.abs(head.output)).max()) * (1 + 2.0**-40)
+    rounding = 0.0 if copied else gamma(len(head.output) + 1, machine.roundoff) * mass
     return Keys(keys, key_error, written[:, output], error + rounding)
 
 
@@ -143,9 +135,10 @@ def read_row(
     magnitude, growth = _query_magnitude(query, form)
     full_magnitude, full_growth = _query_magnitude(full, form)
     bend = inner(square[0], tokens.box, square[1] + Balls.exact([[c]])).magnitude() + query.error @ np.abs(s)[:, None]
-    arithmetic = gamma(head.query.shape[1] + 4, machine.accumulation) * (keys.keys.magnitude() + keys.error)
+    kernel = SoftmaxArithmetic(machine, len(places))
+    arithmetic = kernel.scores(head.query.shape[1]) * (keys.keys.magnitude() + keys.error)
     per_key = rest @ magnitude + arithmetic @ full_magnitude + bend.max() * ell * ell
-    scores = per_key.max() + softmax_roundings(len(places), machine)
+    scores = per_key.max() + float(kernel.log_weights())
     return Row(
         c,
         _largest(np.asarray(scores)),

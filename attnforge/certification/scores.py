@@ -5,7 +5,7 @@ What the run adds depends on the layout: where products are rounded to the dtype
 With at most z non-zero entries a row and $M = \max_v \sum_b |S_{vb}|\max\varphi$ the largest score: a head rounds its
 query once and accumulates z products, $\gamma_1 M + \gamma_{z+5} M$; a linear map rounds everything to the dtype,
 $\gamma_{2z+2} M$. Subtracting the largest score, exponentials and blocks come on top
-(:func:`.row_of_anchors.softmax_roundings`).
+(:mod:`attnforge.balls.softmax`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
+from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.bumps import Bumps
-from attnforge.certification.row_of_anchors import softmax_roundings
 from attnforge.certification.tokens import count_roundings
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Softmax
@@ -49,7 +49,7 @@ def read_memory(layers: list[Layer], n: int, rows: int, bumps: Bumps, machine: M
     scores = head.memory_keys * query
     largest, terms = _sizes(scores, bumps, machine, float(np.abs(query).max()))
     rounded = product_up(gamma(1, machine.roundoff), largest)
-    summed = product_up(gamma(terms + 5, machine.accumulation), largest)
+    summed = product_up(SoftmaxArithmetic(machine, len(scores)).scores(terms), largest)
     run = add_up(rounded, summed, scores.shape[1] * machine.underflow, _products(largest))
     values, written = _written(Balls.exact(head.memory_values), (head.output,), machine)
     check_slices(layers[1:], n, np.arange(rows), rows, values.shape[1])
@@ -78,7 +78,8 @@ def read_literal(layers: list[Layer], n: int, rows: int, bumps: Bumps, machine: 
     values, rounded = _written(Balls.exact(wide), (head.value, head.output), machine)
     largest, terms = _sizes(scores, bumps, machine, float(np.abs(head.key).max()))
     written = product_up(gamma(2 * terms + 2, machine.roundoff), largest)
-    run = add_up(written, product_up(gamma(6, machine.accumulation), largest), _products(largest))
+    run = add_up(written, product_up(SoftmaxArithmetic(machine, len(scores)).scores(1), largest))
+    run = add_up(run, _products(largest))
     run = add_up(run, product_up(abs(factor), scores.shape[1] * machine.underflow))
     check_slices(layers[2:], n, asked, len(wide), values.shape[1])
     return _retrieval(scores, values, run, machine, _head_sum(len(scores), machine), rounded)
@@ -96,8 +97,9 @@ def read_softmax(layers: list[Layer], n: int, bumps: Bumps, machine: Machine) ->
     scores, values = weights.T, _value_map(last, n, weights.shape[1])
     largest, terms = _sizes(scores, bumps, machine, 0.0)
     written = product_up(gamma(2 * terms + 2, machine.roundoff), largest)
-    run = add_up(written, product_up(gamma(4, machine.accumulation), largest), scores.shape[1] * machine.underflow)
-    return _retrieval(scores, Balls.exact(values), run, machine, gamma(len(scores) + 2, machine.roundoff), 0.0)
+    subtracted = product_up(SoftmaxArithmetic(machine, len(scores)).scores(0), largest)
+    run = add_up(written, subtracted, scores.shape[1] * machine.underflow)
+    return _retrieval(scores, Balls.exact(values), run, machine, gamma(2 * len(scores) + 3, machine.roundoff), 0.0)
 
 
 def check_slices(layers: list[Layer], n: int, asked: npt.NDArray[np.int64], rows: int, width: int) -> None:
@@ -183,8 +185,7 @@ def _products(largest: float) -> float:
 
 def _head_sum(centres: int, machine: Machine) -> float:
     """Relative rounding of a head's weighted sum."""
-    half = machine.roundoff > machine.accumulation
-    return add_up(gamma(centres + 4, machine.accumulation), gamma(3 if half else 2, machine.roundoff))
+    return float(SoftmaxArithmetic(machine, centres).mean(after=2))
 
 
 def _retrieval(
@@ -194,5 +195,5 @@ def _retrieval(
     sharpness = float(np.median(used)) if len(used) else 0.0
     if not sharpness > 0:
         raise CertificateError("Scores rise with the bumps", f"beta = {sharpness}", "Rebuild the network")
-    disturbance = add_up(run, softmax_roundings(len(scores), machine))
+    disturbance = add_up(run, float(SoftmaxArithmetic(machine, len(scores)).log_weights()))
     return Retrieval(scores, sharpness, values, disturbance, relative, written)

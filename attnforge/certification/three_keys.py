@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, add_up, gamma, product_up
+from attnforge.balls import Balls, add_up, product_up
+from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.anchored import Problem
-from attnforge.certification.row_of_anchors import check_output, softmax_roundings
+from attnforge.certification.row_of_anchors import check_output
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
 from attnforge.errors import CertificateError
@@ -139,7 +140,7 @@ def _parts(
     if both:
         opposite, run = far_key(beta, b - a), max(run, far_key(beta, b - a, scores))
     machine, keys = problem.machine, len(gates.roles)
-    sums = add_up(gamma(keys + 5, machine.accumulation), gamma(3, machine.roundoff))
+    sums = float(SoftmaxArithmetic(machine, keys).mean(after=3))
     lost = product_up(keys, machine.underflow, largest + 1.0)
     rounding = add_up(run - pair, self_value, product_up(sums, largest), lost)
     return pair, add_up(max(0.0, opposite - pair), product_up(others, 2 * whole)), rounding
@@ -178,10 +179,10 @@ def _read(problem: Problem, gates: Gates, tokens: Tokens) -> Reading:
     weights, offsets = problem.forms(asking)
     scores = np.zeros(len(asking.source))
     for at, sign, end in _ends(problem, gates):
-        rate, unit = sign * gates.sharpness, machine.accumulation
-        here = _disturbance(query, keys[..., at, :], own, rate, weights, offsets, end, unit)
+        rate, kernel = sign * gates.sharpness, SoftmaxArithmetic(machine, len(gates.roles))
+        here = _disturbance(query, keys[..., at, :], own, rate, weights, offsets, end, kernel)
         scores = np.maximum(scores, here)
-    scores = scores + 2 * softmax_roundings(len(gates.roles), machine)
+    scores = scores + 2 * float(SoftmaxArithmetic(machine, len(gates.roles)).log_weights())
     slope = own_values.slope - Balls(weights.mid[:, :, None], weights.rad[:, :, None])
     constant = own_values.constant - Balls(offsets.mid[:, None], offsets.rad[:, None])
     value = inner(slope, asking.box, constant).magnitude() + own_values.error
@@ -213,7 +214,8 @@ def _keys(problem: Problem, gates: Gates, tokens: Tokens, query: Tokens) -> tupl
 
 
 def _disturbance(
-    query: Tokens, key: Array, own: Array, rate: Array, weights: Balls, offsets: Balls, end: Balls, unit: float
+    query: Tokens, key: Array, own: Array, rate: Array, weights: Balls, offsets: Balls, end: Balls,
+    kernel: SoftmaxArithmetic,
 ) -> Array:
     """Bounds (R,) of |score(key) - score(self) - rate (y - end)| over the boxes, as it runs."""
     change = Balls.exact(key) - Balls.exact(own)  # (R, r)
@@ -225,8 +227,7 @@ def _disturbance(
     exact = inner(slope, query.box, start - Balls(wanted.mid[:, None], wanted.rad[:, None])).magnitude()[:, 0]
     magnitude = query.magnitude()
     carried = (query.error * change.magnitude()).sum(axis=1)
-    operations = key.shape[-1] + 4
-    made = gamma(operations, unit) * (magnitude * (np.abs(key) + np.abs(own))).sum(axis=1)
+    made = kernel.scores(key.shape[-1]) * (magnitude * (np.abs(key) + np.abs(own))).sum(axis=1)
     return np.asarray((exact + carried + made) * (1 + 2.0**-30))
 
 
