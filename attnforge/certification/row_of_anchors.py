@@ -27,6 +27,7 @@ from attnforge.network import Head
 
 Array = npt.NDArray[np.float64]
 
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """The target's linear form on each row: y = weights . x + offsets, and the interval of y that is looked at."""

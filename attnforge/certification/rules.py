@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attnforge.certification.anchored import Problem, bound_anchored, problem_of
+from attnforge.certification.cells import bound_cells, looks_at
 from attnforge.certification.composition import bound_relu_network
-from attnforge.certification.cross import bound_cross
-from attnforge.certification.cross import is_looked_at as is_joint_formula
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
 from attnforge.certification.in_context.head import bound_head
-from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.stack import bound_stack
 from attnforge.certification.statement import Proof, Statement
@@ -245,7 +243,7 @@ def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
     return bool(np.mean(largest ** (1 / np.size(lower))) > CHOOSES)
 
 
-_CELLS = _regular(_parts(bound_max_affine, searches=True), is_looked_at)
+_CELLS = _regular(_parts(bound_cells, searches=True), looks_at)
 
 RULES = (
     Rule(_parts(bound_head), _is(AttentionHead)),
@@ -253,7 +251,7 @@ RULES = (
     Rule(_rectified, _is_rectified),
     Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),
     Rule(_regular(_parts(bound_two_layer), lambda *_: False), _is_deep),
-    Rule(_regular(_parts(bound_cross, searches=True), is_joint_formula), lambda _: True, inputs=2),
+    Rule(_CELLS, lambda _: True, inputs=2),
     Rule(_CELLS, lambda statement: _has_one_layer(statement) and not _is_soft(statement)),
     Rule(_enclosed, _is(Formula)),
     Rule(_CELLS, _is_soft),

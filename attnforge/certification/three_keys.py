@@ -214,7 +214,13 @@ def _keys(problem: Problem, gates: Gates, tokens: Tokens, query: Tokens) -> tupl
 
 
 def _disturbance(
-    query: Tokens, key: Array, own: Array, rate: Array, weights: Balls, offsets: Balls, end: Balls,
+    query: Tokens,
+    key: Array,
+    own: Array,
+    rate: Array,
+    weights: Balls,
+    offsets: Balls,
+    end: Balls,
     kernel: SoftmaxArithmetic,
 ) -> Array:
     """Bounds (R,) of |score(key) - score(self) - rate (y - end)| over the boxes, as it runs."""
