@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,8 @@ class Found:
     """What is known on C cells: upper bounds, values attained, the axes to cut across (C,).
 
     ``settled`` cells are not cut, ``again`` are looked at once more as they are (the look has become sharper since).
-    ``data`` is whatever the look wants back for the halves: anything that indices can be taken of.
+    ``parts`` (C, m) are what bounds consist of, to be handed over at the end; ``data`` is whatever the look wants back
+    for the halves: anything that indices can be taken of.
     """
 
     bound: Array
@@ -38,6 +39,7 @@ class Found:
     axis: npt.NDArray[np.int64]
     settled: npt.NDArray[np.bool_]
     again: npt.NDArray[np.bool_]
+    parts: Array | None = None
     data: Any = None
 
     @classmethod
@@ -48,30 +50,35 @@ class Found:
         axis: npt.ArrayLike = 0,
         settled: npt.ArrayLike = False,
         again: npt.ArrayLike = False,
+        parts: Array | None = None,
         data: Any = None,
     ) -> Found:
         """Where nothing is known, the bound is infinite and nothing is seen; one axis or answer may stand for all."""
         above = np.where(np.isnan(bound), np.inf, bound)
         below = np.where(np.isfinite(seen), seen, -np.inf)
         axes = np.array(np.broadcast_to(axis, bound.shape), dtype=np.int64)
-        stays = (np.array(np.broadcast_to(answer, bound.shape), dtype=np.bool_) for answer in (settled, again))
-        return cls(above, below, axes, *stays, data)
+        stays, repeated = (np.array(np.broadcast_to(each, bound.shape), dtype=np.bool_) for each in (settled, again))
+        return cls(above, below, axes, stays, repeated, parts, data)
 
     def take(self, index: npt.NDArray[np.generic]) -> Found:
         """Some of the cells."""
-        return Found(*(None if (part := getattr(self, each.name)) is None else part[index] for each in fields(self)))
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: part[index] for name, part in known.items() if part is not None})
 
 
 class Look(Protocol):
     """Bounds on cells from ``lower`` to ``upper`` (C, D); ``data`` is what was kept of the cells they are halves of."""
 
-    def __call__(self, lower: Array, upper: Array, data: Any) -> Found: ...
+    def __call__(self, lower: Array, upper: Array, data: Any, /) -> Found:
+        """What is known on them."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class Supremum:
     """The bound, the largest value attained, how many cells were looked at, and those that cover the box at the end.
 
+    ``parts`` (C, m) are those of the bounds of these cells, where the look told any.
     ``limit`` says what ended the search before the bound was close to the value attained, if anything did.
     """
 
@@ -81,15 +88,16 @@ class Supremum:
     lower: Array
     upper: Array
     limit: str | None
+    parts: Array | None = None
 
 
 @dataclass(frozen=True)
 class Rules:
     """When cells are cut, and when no longer.
 
-    Those are whose bound exceeds ``close`` times the largest value attained, and ``negligible``: the worst ``batch`` of
-    them at once, or all. The search ends at ``cells``, when time is up, or when the goal exceeds ``ceiling``: then there
-    is no use in looking on.
+    Those are whose bound exceeds ``close`` times the largest value attained, ``negligible``, and all bounds of cells
+    that are not cut any more: the worst ``batch`` of them at once, or as many as the limit leaves room for. The search
+    ends at ``cells``, when time is up, or when the goal exceeds ``ceiling``: then there is no use in looking on.
     """
 
     close: float
@@ -119,18 +127,20 @@ def branch_and_bound(
     """
     way, found = Progress(progress), look(lower, upper, data)
     seen, count, ended = float(found.seen.max()), len(lower), None
-    done: list[tuple[Array, Array, Array]] = []
+    done: list[tuple[Array, Array, Array, Array | None]] = []
+    left = -math.inf
     while True:
-        goal = rules.goal(seen)
+        goal = max(rules.goal(seen), left)
         open_ = (found.bound > goal) & (found.again | (~found.settled & _divisible(lower, upper, found.axis)))
-        done.append((lower[~open_], upper[~open_], found.bound[~open_]))
+        done.append(_covering(lower[~open_], upper[~open_], found.take(~open_)))
+        left = max(left, float(found.bound[~open_].max(initial=-math.inf)))
         lower, upper, found = lower[open_], upper[open_], found.take(open_)
         if not len(lower) or goal >= rules.ceiling:
             break
         if count >= rules.cells or time_is_up():
             ended = f"{rules.cells} cells" if count >= rules.cells else TIME
             break
-        worst = _worst(found.bound, rules.batch)
+        worst = _worst(found.bound, rules.batch or max(1, (rules.cells - count + 1) // 2))
         low, high, parents = _parts(lower[worst], upper[worst], found.take(worst))
         try:
             more = look(low, high, None if found.data is None else found.data[worst[parents]])
@@ -143,16 +153,21 @@ def branch_and_bound(
         found = _joined(found.take(rest), more)
         seen, count = max(seen, float(more.seen.max())), count + len(low)
         way.tell(float(found.bound.max()), goal)
-    done.append((lower, upper, found.bound))
-    lows, highs, bounds = (np.concatenate(parts) for parts in zip(*done, strict=True))
+    done.append(_covering(lower, upper, found))
+    lows, highs, bounds = (np.concatenate([each[i] for each in done]) for i in range(3))
+    parts = None if found.parts is None else np.concatenate([each[3] for each in done])
     bound = float(bounds.max())
     if ended is None and bound > rules.goal(seen) and not len(lower):
         ended = rules.blind
-    return Supremum(bound, seen if math.isfinite(seen) else 0.0, count, lows, highs, ended)
+    return Supremum(bound, seen if math.isfinite(seen) else 0.0, count, lows, highs, ended, parts)
 
 
-def _worst(bound: Array, batch: int | None) -> npt.NDArray[np.int64]:
-    if batch is None or len(bound) <= batch:
+def _covering(lower: Array, upper: Array, found: Found) -> tuple[Array, Array, Array, Array | None]:
+    return lower, upper, found.bound, found.parts
+
+
+def _worst(bound: Array, batch: int) -> npt.NDArray[np.int64]:
+    if len(bound) <= batch:
         return np.arange(len(bound))
     return np.argsort(-bound, kind="stable")[:batch]
 
@@ -161,8 +176,9 @@ def _joined(one: Found, two: Found) -> Found:
     """Both sets of cells; data is kept where all cells are cut at once, and so are the last looked at."""
     if not len(one.bound):
         return two
-    names = [each.name for each in fields(Found) if each.name != "data"]
-    return Found(*(np.concatenate([getattr(one, name), getattr(two, name)]) for name in names))
+    names = [each.name for each in fields(Found) if each.name != "data" and getattr(two, each.name) is not None]
+    both = {name: np.concatenate([getattr(one, name), getattr(two, name)]) for name in names}
+    return replace(two, **both, data=None)
 
 
 def _middle(lower: Array, upper: Array, axis: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
