@@ -10,15 +10,13 @@ import numpy.typing as npt
 
 from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.anchored import Problem, bound_anchored
+from attnforge.certification.cells import bound_cells, looks_at
 from attnforge.certification.certificate import Certificate, Status, arithmetic, target_digest
 from attnforge.certification.composition import bound_relu_network
-from attnforge.certification.cross import bound_cross
-from attnforge.certification.cross import is_looked_at as is_joint_formula
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.in_context.certify import certify_box
 from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.in_context.kernel import certify_average_box
-from attnforge.certification.max_affine import bound_max_affine, is_looked_at
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.stack import bound_stack
 from attnforge.certification.three_keys import bound_gate
@@ -74,9 +72,9 @@ METHODS = {
     "relu_network": Method(lambda run, target, box, dtype, _: bound_relu_network(run, _rectified(target), box, dtype)),
     "softmax_tail": Method(_plainly(bound_softmax_tail), needs_lipschitz=True),
     "two_layer": Method(_plainly(bound_two_layer), needs_lipschitz=True),
-    "cross_attention": Method(bound_cross, needs_lipschitz=True, looks_at=is_joint_formula),
+    "cross_attention": Method(bound_cells, needs_lipschitz=True, looks_at=looks_at),
     "head_emulation": Method(_plainly(bound_head)),
-    "max_affine": Method(bound_max_affine, needs_lipschitz=True, looks_at=is_looked_at),
+    "max_affine": Method(bound_cells, needs_lipschitz=True, looks_at=looks_at),
 }
 
 UNPROVED = "fitted values: the error between the points looked at is not bounded"

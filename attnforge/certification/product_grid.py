@@ -1,10 +1,13 @@
-"""The product grid that a head's centres claim to be, recognised from the numbers, and the values it should hold.
+"""The product grid of cells behind a head's scores, recognised from the numbers, and the values it should hold.
+
+Any guess is sound: what it does not explain of the scores is charged by those who use it.
 
 Nothing here is shared with what builds networks: a proof must not repeat a builder's mistake.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,8 +20,10 @@ from attnforge.balls.arrays import UNIT
 from attnforge.errors import CertificateError
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
-SAME = 1e-9  # steps between a centre and its place on the grid
+SAME = 1e-9  # slopes closer than this, relative to the largest, are one
+ROUGHLY = 0.01  # steps by which slopes and places may differ from those of a grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +33,9 @@ class ProductGrid:
     A centre's *places* (N, D) are whole numbers of steps from a middle cell, the last axis fastest; place 0 stands at
     ``origin`` (D,).
 
-    >>> grid = recognised(np.array([[-0.25], [0.25], [0.75], [1.25]]), 1, np.zeros(1), np.ones(1))
-    >>> grid.counts, grid.ghosts, grid.places.ravel().tolist(), grid.origin.tolist()
-    ((2,), 1, [-2.0, -1.0, 0.0, 1.0], [0.75])
+    >>> grid = ProductGrid(np.zeros(1), np.ones(1), (2,), 1)
+    >>> grid.centres.ravel().tolist(), grid.places.ravel().tolist(), grid.origin.tolist()
+    ([-0.25, 0.25, 0.75, 1.25], [-2.0, -1.0, 0.0, 1.0], [0.75])
     """
 
     lower: Array
@@ -97,28 +102,97 @@ class ProductGrid:
         return Balls(np.concatenate([part.mid for part in parts]), np.concatenate([part.rad for part in parts]))
 
 
-def recognised(positions: Array, blocks: int, lower: Array, upper: Array) -> ProductGrid:
-    """The grid behind claimed centres, ``blocks`` times in a row; refused where they are no such grid."""
-    count = len(positions) // blocks
-    first = positions[:count]
-    if positions.ndim == 2 and positions.shape[1] == len(lower) and count and np.all(lower < upper):
-        along = [np.unique(column) for column in first.T]
-        counts = [int(np.sum((p > a) & (p < b))) for p, a, b in zip(along, lower, upper, strict=True)]
-        found = ProductGrid(lower, upper, tuple(counts), (len(along[0]) - counts[0]) // 2)
-        keys = float(np.prod([m + 2.0 * found.ghosts for m in counts]))
-        if 0 <= found.ghosts <= min(counts) and min(counts) > 0 and keys * blocks == len(positions):
-            wanted = np.tile(found.centres, (blocks, 1))
-            if np.all(np.abs(wanted - positions) <= SAME * found.steps):
+@dataclass(frozen=True, eq=False)
+class Cells:
+    r"""A grid, the sharpness c of scores $-c\,|\kappa - u|^2$ over it, the number of each key's ``place`` (P,) in it.
+
+    ``own`` (N,) is the key with the highest score at each place; others there are copies, for other tokens.
+    """
+
+    grid: ProductGrid
+    sharpness: float
+    place: Indices
+    own: Indices
+
+    @property
+    def copies(self) -> Indices:
+        """The keys that are not the highest of their place."""
+        return np.flatnonzero(self.own[self.place] != np.arange(len(self.place)))
+
+
+def recognised(slopes: Array, offsets: Array, lower: Array, upper: Array) -> Cells:
+    r"""The grid behind keys whose scores are slopes (P, D) . z + offsets (P,); refused where they show no such grid.
+
+    Scores $-c\,|\kappa - u|^2$ have the slopes $2c\kappa_a/h_a$ along each axis, ladders of equal steps, and offsets
+    $-c\,|\kappa|^2$ up to an affine function of $\kappa$. One rung too many at each end is a ghost: with g of them
+    among n rungs the cells are sides / (n - 2 g), and the steps of the ladder 2c / h.
+
+    >>> centres = np.array([[1.25], [0.25], [0.75], [-0.25]])  # two cells of [0, 1] and two ghosts, beta = 8
+    >>> cells = recognised(16 * centres, -8 * centres[:, 0] ** 2, np.zeros(1), np.ones(1))
+    >>> cells.grid.counts, cells.grid.ghosts, round(cells.sharpness, 9), cells.own.tolist()
+    ((2,), 1, 2.0, [3, 1, 2, 0])
+    """
+    if not (np.isfinite(slopes).all() and np.isfinite(offsets).all()):
+        raise CertificateError("Keys of cells differ by float64 numbers", "infinity", "Scale the target or its domain")
+    ladders = [_ladder(column) for column in slopes.T]
+    rungs, steps = [ladder[1] for ladder in ladders], np.array([ladder[2] for ladder in ladders])
+    if 1 < math.prod(rungs) <= len(offsets) and np.all(lower < upper) and _are_even(slopes, ladders):
+        place = np.ravel_multi_index([ladder[0] for ladder in ladders], rungs)
+        order = np.lexsort((offsets, place))
+        own = order[np.flatnonzero(np.diff(place[order], append=-1))]  # the highest of each place
+        sharpness, ghosts = _shape(offsets[own], rungs, steps * (upper - lower))
+        counts = tuple(n - 2 * ghosts for n in rungs)
+        if len(own) == math.prod(rungs) and 0 <= ghosts <= min(counts) and min(counts) > 0 and sharpness > 0:
+            found = Cells(ProductGrid(lower, upper, counts, ghosts), sharpness, place, own)
+            if _fits(found, steps, offsets[own]):
                 return found
     raise CertificateError("The keys' centres are a product grid of the domain's cells", "other positions")
 
 
-def stray(stored: Array, grid: ProductGrid, at: Callable[[Array], Balls], tokens: int) -> tuple[Array, Array]:
-    """How far values (n N, k), one block a token, may be from what the grid should hold, and how large that may be."""
-    wanted = grid.values(at)
-    count = len(wanted.mid)
-    blocks = _each(wanted, lambda part: np.moveaxis(part.reshape(count, tokens, -1), 1, 0).reshape(stored.shape))
-    return (Balls.exact(stored) - blocks).magnitude(), blocks.magnitude()
+def _ladder(column: Array) -> tuple[Indices, int, float]:
+    """The rung of every number, how many rungs there are, and the step between them."""
+    gaps = np.diff(np.sort(column))
+    widest, lowest, highest = gaps.max(initial=0.0), column.min(), column.max()
+    if widest <= SAME * max(abs(lowest), abs(highest)):
+        return np.zeros(len(column), dtype=np.int64), 1, 0.0
+    rungs = 1 + int(np.sum(gaps > widest / 2))
+    step = (highest - lowest) / (rungs - 1)
+    return np.rint((column - lowest) / step).astype(np.int64), rungs, float(step)
+
+
+def _are_even(slopes: Array, ladders: list[tuple[Indices, int, float]]) -> bool:
+    """Whether all slopes are close to their rungs."""
+    pairs = zip(slopes.T, ladders, strict=True)
+    return all(
+        np.all(np.abs(column - column.min() - step * rung) <= ROUGHLY * step + SAME * np.abs(column).max())
+        for column, (rung, _, step) in pairs
+    )
+
+
+def _shape(offsets: Array, rungs: list[int], reach: Array) -> tuple[float, int]:
+    """Sharpness c and ghosts from the offsets of a full product of rungs; ``reach`` is 2c times the cells of an axis.
+
+    Two rungs bend no row of offsets: then there are no ghosts, and c is what the slopes say.
+    """
+    most = int(np.argmax(rungs))
+    if len(offsets) != math.prod(rungs):
+        return 0.0, 0
+    if rungs[most] <= 2:
+        return float(reach[most]) / 4, 0
+    places = _points([np.arange(n, dtype=np.float64) - n // 2 for n in rungs])
+    design = np.column_stack([np.ones(len(places)), places, np.square(places).sum(axis=1)])
+    sharpness = -float(np.linalg.lstsq(design, offsets, rcond=None)[0][-1])
+    cells = float(reach[most]) / (2 * sharpness) if sharpness > 0 else 0.0
+    return sharpness, round(min(max((rungs[most] - cells) / 2, 0.0), rungs[most] / 2))
+
+
+def _fits(cells: Cells, steps: Array, offsets: Array) -> bool:
+    """Whether scores with these steps of their slopes, and these offsets, see places about where the grid has them."""
+    grid, double = cells.grid, 2 * cells.sharpness
+    bent = offsets + cells.sharpness * np.square(grid.places).sum(axis=1)
+    straight = np.linalg.lstsq(np.column_stack([np.ones(len(bent)), grid.places]), bent, rcond=None)[0][1:]
+    away = np.abs(straight / double + grid.origin / grid.steps)
+    return bool(np.all((steps == 0) | (np.abs(steps * grid.steps / double - 1) < ROUGHLY) & (away < ROUGHLY)))
 
 
 def _each(balls: Balls, shaped: Callable[[Array], Array]) -> Balls:

@@ -1,128 +1,104 @@
 r"""A soft head over the cells of a product grid against a formula: its error by enclosure, and what rounding adds.
 
 Scores $c\sum_a (2 u_a\kappa_a - \kappa_a^2)$ are sums over the axes, so weights are products, and jets on boxes
-(:mod:`.enclosure.several_inputs`) are cheap, if the keys show it: their column of $|\kappa|^2$ mixes all axes. Here it
-is replaced by one column an axis, with the same query. In exact arithmetic the head stays the same, because only exact
-sums are taken apart: columns that meet the same query are added up, and a column is split only if it is, number for
-number, a sum of functions of one axis each. Rounding is that of the head as it runs, on a coarse division of the box.
+(:mod:`.enclosure.several_inputs`) are cheap, if the keys show it: their offsets mix all axes. So the head is compared
+with one that has, for every axis, a slope and an offset of its own at every rung, means over the keys there. Scores
+that differ by at most d, up to a common term, move every weight by a factor in $[e^{-2d}, e^{2d}]$ and the output by at
+most $e^{2d} - 1$ times the spread of the values; for heads over grids d is a few roundings.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine
-from attnforge.certification.enclosure.affine_heads import read_heads
+from attnforge.balls import Balls, Machine, Up, add_up, product_up
+from attnforge.certification.affine_scores import OneHead, Scores, dot
 from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
+from attnforge.certification.product_grid import Cells
 from attnforge.effort import NORMAL, Effort
-from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Linear, Network
+from attnforge.lemmas.softmax import ratio_excess
+from attnforge.network import Attention, Head, Linear, Network, Term
 from attnforge.targets import Box, Formula
 
 Array = npt.NDArray[np.float64]
 
+SOFT = 3.0  # sharpness up to which a head blends its cells rather than choosing among them
 SHARE = {1: 1.0, 2: 1.0, 3: 0.8, 4: 0.25}  # of the boxes of a proof, by inputs: up to three quarters of a minute
 MOST_KEYS = {1: 2000, 2: 4000, 3: 6000, 4: 7000}  # more are cells that so many boxes cannot tell apart
 ROUNDED = 1024  # boxes on which rounding is bounded at first
 
 
-def is_soft_provable(network: Network, inputs: int) -> bool:
-    """Whether the network is one head over a product grid small enough for its bumps to be looked at."""
-    if len(network.heads) != 1 or network.tokens != 1 or network.context_layers or inputs not in MOST_KEYS:
-        return False
-    head = network.heads[0]
-    return head.key_rows is None and 0 < head.memory_size <= MOST_KEYS[inputs] and separated(head, inputs) is not None
+def is_soft(cells: Cells) -> bool:
+    """Whether the head blends its cells."""
+    return cells.sharpness <= SOFT
+
+
+def is_enclosable(cells: Cells) -> bool:
+    """Whether the grid is small enough for its bumps to be looked at."""
+    return len(cells.place) == len(cells.own) <= MOST_KEYS.get(len(cells.grid.counts), 0)
 
 
 def bound_soft_cells(
-    network: Network, target: Formula, domain: Box, machine: Machine, effort: Effort = NORMAL
+    plain: OneHead,
+    scores: Scores,
+    cells: Cells,
+    target: Formula,
+    domain: Box,
+    machine: Machine,
+    effort: Effort = NORMAL,
 ) -> dict[str, float]:
     """``fit``: the supremum of |head - formula| in exact arithmetic; ``rounding``: what the run adds."""
-    encode, (head,) = read_heads(network)
-    apart = separated(head, len(target.names))
-    if apart is None or head.output.shape != (1, 1):
-        raise CertificateError("Keys are a product grid, each with one value", "other keys", "Rebuild the network")
-    exact = replace(network, layers=(*encode, Attention((apart,))))
-    lower, upper = domain.lower, domain.upper
-    boxes = math.ceil(SHARE[lower.size] * effort.boxes)
-    found = supremum_box(exact, target.tree, target.names, lower, upper, cells=boxes, workers=effort.processes)
-    return {"fit": found.bound, "rounding": _run_rounding(encode, head, domain, machine, 0.01 * found.bound)}
+    network, apart = separated(scores, cells)
+    boxes = math.ceil(SHARE[domain.lower.size] * effort.boxes)
+    found = supremum_box(
+        network, target.tree, target.names, domain.lower, domain.upper, cells=boxes, workers=effort.processes
+    )
+    fit = add_up(found.bound, product_up(ratio_excess(apart), scores.spread), scores.blur)
+    run = _own_rounding if plain.remembers else _rounding
+    return {"fit": fit, "rounding": run(plain, scores, domain, machine, 0.01 * fit)}
 
 
-def _run_rounding(encode: tuple[Linear, ...], head: Head, domain: Box, machine: Machine, enough: float) -> float:
-    """What the run adds on the whole domain, from equal boxes; not told more closely than ``enough``."""
+def separated(scores: Scores, cells: Cells) -> tuple[Network, float]:
+    """A head of one factor an axis over the same cells, and how far its scores are from these."""
+    inputs, rungs = len(cells.grid.counts), [n + 2 * cells.grid.ghosts for n in cells.grid.counts]
+    rung = np.unravel_index(cells.place, rungs)
+    slopes = np.column_stack([_means(scores.slope.mid[:, a], rung[a])[rung[a]] for a in range(inputs)])
+    bends = [_means(scores.constant.mid, each) for each in rung]
+    offsets = np.column_stack([(bend - bend.mean() * (a > 0))[rung[a]] for a, bend in enumerate(bends)])
+    away = dot(Up.of(scores.slope - Balls.exact(slopes)), Up.of(scores.box))
+    beside = Up.of(scores.constant - Balls.exact(offsets) @ Balls.exact(np.ones(inputs)))
+    # scores sum_a slope_a z_a + offset_a: queries (z ; 1), the 1 once an axis
+    query = np.zeros((inputs + 1, 2 * inputs))
+    query[np.arange(inputs), np.arange(inputs)] = query[inputs, inputs:] = 1.0
+    head = Head(query, np.eye(1), memory_keys=np.hstack([slopes, offsets]), memory_values=scores.values)
+    encode = Linear((Term(np.eye(inputs, inputs + 1)),), np.eye(inputs + 1)[inputs:])
+    return Network((encode, Attention((head,))), inputs, 1), float((away + beside).most().values)
+
+
+def _means(numbers: Array, rung: npt.NDArray[np.int64]) -> Array:
+    """The mean of the numbers on every rung; those of one value are that value."""
+    lowest = np.full(rung.max() + 1, np.inf)
+    np.minimum.at(lowest, rung, numbers)
+    return np.asarray(lowest + np.bincount(rung, numbers - lowest[rung]) / np.bincount(rung))
+
+
+def _rounding(plain: OneHead, scores: Scores, domain: Box, machine: Machine, enough: float) -> float:
+    """How far the run may be from exact arithmetic: disturbed scores move the output by a part of the spread."""
+    keys = scores.lever.mid
+    reach = Up.of(Balls.exact(keys.max(axis=0)) - Balls.exact(keys.min(axis=0))) * 0.5
+    disturbance = float(((reach * scores.error).sum() + scores.noise.most()).values)
+    return add_up(product_up(ratio_excess(disturbance), scores.spread), scores.written)
+
+
+def _own_rounding(plain: OneHead, scores: Scores, domain: Box, machine: Machine, enough: float) -> float:
+    """The same for a head over its memory, from equal boxes of the domain, not more closely than ``enough``."""
     axes = domain.lower.size
     pieces = max(1, int(ROUNDED ** (1 / axes) + 1e-9))
     edges = [np.linspace(a, b, pieces + 1) for a, b in zip(domain.lower, domain.upper, strict=True)]
     sides = ([edge[:-1] for edge in edges], [edge[1:] for edge in edges])
     lower, upper = (np.stack([g.ravel() for g in np.meshgrid(*side, indexing="ij")], axis=1) for side in sides)
-    return rounding(encode, (head,), lower, upper, machine, enough)
-
-
-def separated(head: Head, inputs: int) -> Head | None:
-    """The same head with keys whose columns each follow one axis; None where its numbers do not allow it.
-
-    >>> keys = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [2.0, 0.0, 4.0], [2.0, 1.0, 5.0]])
-    >>> head = Head(np.eye(3), np.eye(1), memory_keys=keys, memory_values=np.ones((4, 1)))
-    >>> separated(head, 2).memory_keys[:, 2:].T.tolist()
-    [[0.0, 0.0, 4.0, 4.0], [0.0, 1.0, 0.0, 1.0]]
-    """
-    gathered = _gathered(head)
-    if gathered is None:
-        return None
-    query, keys = gathered
-    places = [np.unique(column, return_inverse=True)[1].ravel() for column in keys[:, :inputs].T]
-    sizes = tuple(int(place.max()) + 1 for place in places)
-    if len(places) < inputs or math.prod(sizes) != len(keys):
-        return None
-    order = np.ravel_multi_index(tuple(places), sizes)
-    if len(np.unique(order)) != len(keys):
-        return None
-    queries, columns = [query[:, :inputs]], [keys[:, :inputs]]
-    for feature in range(inputs, keys.shape[1]):
-        table = np.empty(len(keys))
-        table[order] = keys[:, feature]
-        parts = _additive(table.reshape(sizes))
-        if parts is None:
-            return None
-        columns.append(np.column_stack([part[place] for part, place in zip(parts, places, strict=True)]))
-        queries.append(np.repeat(query[:, feature : feature + 1], inputs, axis=1))
-    return replace(head, query=np.hstack(queries), memory_keys=np.hstack(columns), claims=None)
-
-
-def _gathered(head: Head) -> tuple[Array, Array] | None:
-    """Query and keys with columns of equal queries added up; None where a sum would round."""
-    keys = np.asarray(head.memory_keys)
-    query, first, group = np.unique(head.query, axis=1, return_index=True, return_inverse=True)
-    found = []
-    for number in np.argsort(first):
-        total = reduce(_exact_sum, keys[:, group.ravel() == number].T)
-        if np.any(np.isnan(total)):
-            return None
-        found.append(total)
-    return query[:, np.argsort(first)], np.column_stack(found)
-
-
-def _additive(table: Array) -> list[Array] | None:
-    """Functions of one axis each whose sum the table is, exactly; None if it is no such sum."""
-    corner = table.ravel()[0]
-    parts = []
-    for axis in range(table.ndim):
-        along = np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1)[:, 0]
-        parts.append(along if axis == 0 else _exact_sum(along, np.full_like(along, -corner)))
-    shaped = [part.reshape([-1 if i == axis else 1 for i in range(table.ndim)]) for axis, part in enumerate(parts)]
-    return parts if np.array_equal(reduce(_exact_sum, shaped), table) else None
-
-
-def _exact_sum(a: Array, b: Array) -> Array:
-    """The sum where float64 holds it (Knuth's test), else NaN."""
-    total = a + b
-    back = total - a
-    lost = (a - (total - back)) + (b - back)
-    return np.where(lost == 0.0, total, np.nan)
+    return rounding(plain.encode, (plain.head,), lower, upper, machine, enough)

@@ -1,12 +1,11 @@
-"""The grid behind claimed centres, and the values it should hold: by hand, and against what a builder writes."""
+"""The grid behind scores, and the values it should hold: by hand, and against what a builder writes."""
 
 import ast
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import attnforge as af
@@ -14,60 +13,72 @@ from attnforge import certification
 from attnforge.anchors.cells import reflected_values
 from attnforge.anchors.product_grid import ProductGrid as Built
 from attnforge.balls import Balls
-from attnforge.certification.product_grid import ProductGrid, recognised, stray
-from attnforge.certification.target_range import values_at
-from attnforge.targets import Formula
+from attnforge.certification.product_grid import Cells, recognised
 
 ZERO, ONE = np.zeros(2), np.array([1.0, 3.0])
 
 
+def seen(centres: np.ndarray, steps: np.ndarray, lower: np.ndarray, upper: np.ndarray, c: float = 2.0) -> Cells:
+    """What is recognised in scores -c |x - centre|^2 / step^2, up to a term common to all."""
+    return recognised(2 * c * centres / steps**2, -c * np.square(centres / steps).sum(axis=1), lower, upper)
+
+
 @given(
-    st.tuples(st.integers(1, 5), st.integers(1, 5)), st.integers(0, 3), st.integers(1, 3), st.floats(-50, 50), st.data()
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.floats(-50, 50),
+    st.floats(0.1, 40),
+    st.integers(0, 99),
 )
-def test_what_a_builder_writes_is_recognised(counts, ghosts, blocks, shift, data):
+def test_what_a_builder_writes_is_recognised(counts, ghosts, blocks, shift, c, seed):
+    """In any order, as often as there are tokens."""
     ghosts = min(ghosts, *counts)
+    assume(ghosts or counts != (1, 1))  # one cell shows nothing
     built = Built(ZERO + shift, ONE + shift, counts, ghosts)
-    found = recognised(np.tile(built.positions, (blocks, 1)), blocks, built.lower, built.upper)
+    order = np.random.default_rng(seed).permutation(blocks * len(built.positions))
+    cells = seen(np.tile(built.positions, (blocks, 1))[order], built.steps, built.lower, built.upper, c)
+    found = cells.grid
     assert (found.counts, found.ghosts) == (counts, ghosts)
     assert np.array_equal(found.places, built.places)
     assert np.array_equal(found.origin, built.origin)
     assert np.array_equal(found.centres, built.positions)
+    assert np.array_equal(cells.place, order % len(built.positions))
+    assert np.array_equal(cells.place[cells.own], np.arange(len(built.positions)))
+    assert len(cells.copies) == (blocks - 1) * len(built.positions)
+    assert cells.sharpness == pytest.approx(c, rel=1e-6)
     f = lambda x: np.column_stack([np.sin(x[:, 0] + 2 * x[:, 1]), x[:, 0] * x[:, 1]])  # noqa: E731
     held = found.values(lambda points: Balls.exact(f(points)))
     assert np.all(np.abs(held.mid - reflected_values(f, built.lower, built.upper, counts, ghosts)) <= held.rad)
-    moved = np.tile(built.positions, (blocks, 1))
-    moved[data.draw(st.integers(0, len(moved) - 1)), data.draw(st.integers(0, 1))] += 1e-6
+
+
+GRID = Built(ZERO, ONE, (2, 3), 1)
+LESS = GRID.positions[:-1]
+MOVED = GRID.positions + 0.5 * GRID.steps * (np.arange(20) == 7)[:, None]
+OTHERS = {
+    "a key less": LESS,
+    "a key moved by half a cell": MOVED,
+    "half a cell aside": GRID.positions + 0.5 * GRID.steps,
+    "cells of another size": GRID.positions * 1.3,
+    "axes exchanged": GRID.positions[:, ::-1],
+    "nothing but ghosts": Built(ZERO, ONE, (1, 3), 2).positions,
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_centres_are_refused(name):
     with pytest.raises(af.CertificateError, match="product grid of the domain's cells"):
-        recognised(moved, blocks, built.lower, built.upper)
+        seen(OTHERS[name], GRID.steps, ZERO, ONE)
 
 
-GRID = Built(ZERO, ONE, (2, 3), 1).positions
-
-
-@pytest.mark.parametrize(
-    ("positions", "blocks"),
-    [(GRID[::-1], 1), (GRID[:-1], 1), (GRID[:, :1], 1), (GRID[:, ::-1], 1), (GRID[:0], 1), (GRID, 2), (GRID[:, 0], 1),
-     (GRID * np.nan, 1), (np.tile(GRID[:1], (20, 1)), 1), (Built(ZERO, ONE, (1, 3), 2).positions, 1)],
-)  # fmt: skip
-def test_other_centres_are_refused(positions, blocks):
-    with pytest.raises(af.CertificateError, match="product grid"):
-        recognised(positions, blocks, ZERO, ONE)
+def test_infinite_scores_are_refused():
+    with pytest.raises(af.CertificateError, match="differ by float64 numbers"):
+        seen(GRID.positions * np.inf, GRID.steps, ZERO, ONE)
 
 
 def test_an_axis_without_length_is_refused():
     with pytest.raises(af.CertificateError, match="product grid"):
-        recognised(GRID, 1, ZERO, np.array([1.0, 0.0]))
-
-
-def test_stray_values_by_hand():
-    """Cells of [0, 1] at 1/4 and 3/4 hold x^2 = 1/16, 9/16."""
-    grid = ProductGrid(np.zeros(1), np.ones(1), (2,), 0)
-    square = Formula("x^2", af.Box([0], [1]), ("x",))
-    off, sizes = stray(np.array([[0.0625], [0.5]]), grid, partial(values_at, square), 1)
-    np.testing.assert_allclose(off, [[0.0], [0.0625]], atol=1e-15)
-    np.testing.assert_allclose(sizes, [[0.0625], [0.5625]], rtol=1e-15)
-    assert np.all(off >= [[0.0], [0.0625]])
-    assert np.all(sizes >= [[0.0625], [0.5625]])
+        seen(GRID.positions, GRID.steps, ZERO, np.array([1.0, 0.0]))
 
 
 def test_no_proof_shares_code_with_the_builder():

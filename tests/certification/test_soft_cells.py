@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import attnforge as af
 from attnforge.balls import machine
+from attnforge.certification.affine_scores import Scores, read_scores
+from attnforge.certification.cells import looks_at
 from attnforge.certification.certify import certify
-from attnforge.certification.max_affine import bound_cells
-from attnforge.certification.soft_cells import bound_soft_cells, is_soft_provable, separated
-from attnforge.network import Attention, Head, Network, rounded
+from attnforge.certification.lipschitz_cells import bound_lipschitz_cells
+from attnforge.certification.product_grid import Cells, recognised
+from attnforge.certification.soft_cells import is_soft, separated
+from attnforge.network import Attention, Network, rounded
 from attnforge.targets import Box, Formula
 from attnforge.theorems.max_affine import CellsPlan, MaxAffine, cells_sharpness
 
@@ -26,6 +28,11 @@ def built(text: str, cells=(6, 6), sharpness="tuned", dtype="float64", box=SQUAR
 
 def edited(network: Network, **changes) -> Network:
     return replace(network, layers=(network.layers[0], Attention((replace(network.heads[0], **changes),))))
+
+
+def read(network: Network, target: Formula, dtype: str = "float64") -> tuple[Scores, Cells]:
+    scores = read_scores(network, target.domain, machine(dtype))[0]
+    return scores, recognised(scores.slope.mid, scores.constant.mid, target.domain.lower, target.domain.upper)
 
 
 def dense(network: Network, target: Formula, count: int = 121) -> float:
@@ -45,7 +52,9 @@ def test_the_bound_is_above_a_dense_grid_and_close_to_it(text, dtype):
     assert set(found.parts) == {"fit", "rounding"}
     assert found.status == "proved"
     assert any("exp, sinh and cosh" in said for said in found.assumptions)
-    theorem = bound_cells(rounded(network, dtype), target, target.domain, machine(dtype))
+    scores, cells = read(rounded(network, dtype), target, dtype)
+    assert is_soft(cells)
+    theorem = bound_lipschitz_cells([scores], [cells], target, machine(dtype))
     assert sum(theorem.values()) > 10 * found.bound
 
 
@@ -75,9 +84,9 @@ def test_a_changed_value_is_charged_for_what_it_does():
 
 
 @pytest.mark.parametrize("text", TEXTS[:1])
-def test_swapped_keys_and_moved_centres_raise_the_bound_or_are_refused(text):
+def test_swapped_keys_and_moved_centres_have_bounds_of_their_own(text):
+    """Swapping a ghost and a cell far from the edge happens to lower the error: the bound follows."""
     network, target = built(text)
-    before = certify(network, target).bound
     keys = network.heads[0].memory_keys
     middle = len(keys) // 2
     swapped, moved = keys.copy(), keys.copy()
@@ -85,12 +94,7 @@ def test_swapped_keys_and_moved_centres_raise_the_bound_or_are_refused(text):
     moved[middle, 0] += 0.5
     for array in (swapped, moved):
         mutant = edited(network, memory_keys=array)
-        try:
-            bound = certify(mutant, target).bound
-        except (af.CertificateError, af.RefusalError):
-            continue
-        assert bound > before
-        assert bound >= dense(mutant, target)
+        assert dense(mutant, target) <= certify(mutant, target).bound <= 1.25 * dense(mutant, target)
 
 
 def test_a_smaller_sharpness_is_read_from_the_numbers():
@@ -102,43 +106,29 @@ def test_a_smaller_sharpness_is_read_from_the_numbers():
 
 
 def test_separated_heads_score_the_same():
-    network, _ = built(TEXTS[0])
-    head, apart = network.heads[0], separated(network.heads[0], 2)
-    tokens = np.random.default_rng(0).normal(size=(50, 3))
-    ours, theirs = tokens @ head.query @ head.memory_keys.T, tokens @ apart.query @ apart.memory_keys.T
-    assert np.abs(ours - theirs).max() < 1e-11
-    assert apart.memory_keys.shape == (len(head.memory_keys), 4)
+    network, target = built(TEXTS[0])
+    scores, cells = read(network, target)
+    apart, off = separated(scores, cells)
+    points = np.random.default_rng(0).random((50, 2))
+    theirs = apart.layers[0].constant + points @ apart.layers[0].terms[0].map
+    theirs = theirs @ apart.heads[0].query @ apart.heads[0].memory_keys.T
+    assert np.abs(points @ scores.slope.mid.T + scores.constant.mid - theirs).max() <= off < 1e-11
+    assert np.abs(apart(points[:, None]) - network(points[:, None])).max() < 1e-11
 
 
-def test_squares_in_two_columns_are_added_up_first():
-    """In bfloat16 257 is 256 + 1: two columns that meet the same query."""
-    keys = np.array([[16.0, 1.0, 256.0, 1.0], [16.0, 0.0, 256.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    query = np.array([[1.0, 0.0, -1.0, -1.0], [0.0, 1.0, -1.0, -1.0]])
-    head = Head(query, np.eye(1), memory_keys=keys, memory_values=np.ones((4, 1)))
-    assert separated(head, 2).memory_keys[:, 2:].tolist() == [[256.0, 1.0], [256.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
-
-
-@pytest.mark.parametrize("change", [(0, 0, 0.5), (3, 2, 1.0), (3, 2, 2.0**-60)])
-def test_keys_that_are_no_product_or_no_exact_sum_are_not_separated(change):
-    keys = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 2.0**-60]])
-    keys[3, 2] = 2.0
-    row, column, by = change
-    keys[row, column] = by if by < 1e-9 else keys[row, column] + by
-    head = Head(np.eye(3), np.eye(1), memory_keys=keys, memory_values=np.ones((4, 1)))
-    assert separated(head, 2) is None
-    rounds = keys.copy()
-    rounds[:, 2] = [1.0, 2.0, 1.0 + 2.0**-52, 2.0]  # 1 + 2^-52 + 1 is not 2, and not a float64
-    assert separated(replace(head, memory_keys=rounds), 2) is None
-
-
-def test_what_is_too_large_or_no_grid_is_left_to_the_theorem():
-    large, _ = built(TEXTS[0], cells=(60, 60))
-    assert not is_soft_provable(large, 2)
+@pytest.mark.parametrize("by", [1e-9, 1e-6, 1e-3])
+def test_keys_a_little_off_a_grid_are_charged_for_it(by):
     network, target = built(TEXTS[0])
     keys = network.heads[0].memory_keys.copy()
-    keys[5, 2] += 1e-9
+    keys[5, 2] += by
     bent = edited(network, memory_keys=keys)
-    assert not is_soft_provable(bent, 2)
-    with pytest.raises(af.CertificateError, match="product grid, each with one value"):
-        bound_soft_cells(bent, target, target.domain, machine("float64"))
-    assert set(certify(bent, target).parts) == {"spacing", "leakage", "rounding"}
+    off = [separated(*read(each, target))[1] for each in (network, bent)]
+    assert off[0] + 0.1 * by < off[1] < off[0] + 2 * by
+    bound = certify(bent, target).bound
+    assert max(dense(bent, target), certify(network, target).bound) < bound
+
+
+def test_what_is_too_large_is_left_to_the_theorem():
+    large, target = built(TEXTS[0], cells=(60, 60))
+    assert not looks_at(large, target)
+    assert set(certify(large, target).parts) == {"spacing", "leakage", "rounding"}

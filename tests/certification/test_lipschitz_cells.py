@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import attnforge as af
 from attnforge.certification.certify import certify
 from attnforge.constructions import cross_attention
+from attnforge.effort import EFFORTS
 from attnforge.network import Attention, Linear, Network, Rows, Softmax, Term, flatten, unflatten
 from attnforge.network.flatten import is_weight
 from attnforge.targets import JointFunction
@@ -84,7 +85,7 @@ def test_changed_weights_are_refused_or_charged(name):
         array.flat[index % array.size] = new
         mutant = unflatten(skeleton, {**arrays, which: array})
         try:
-            bound = certify(mutant, net.target).bound
+            bound = certify(mutant, net.target, effort=EFFORTS["low"]).bound
         except (af.CertificateError, af.RefusalError):
             seen["refused"] += 1
             return
@@ -92,7 +93,7 @@ def test_changed_weights_are_refused_or_charged(name):
         assert error(net, mutant) <= bound
 
     law()
-    assert min(seen.values()) > 0, seen
+    assert seen["charged"] >= 30, seen
 
 
 def test_a_changed_value_is_charged_in_full():
@@ -116,8 +117,7 @@ def test_a_changed_key_is_caught(name, index):
         bound = certify(large, net.target).bound
     except (af.CertificateError, af.RefusalError):
         return
-    assert bound > net.certificate.bound + 0.01
-    assert bound >= error(net, large)
+    assert bound >= error(net, large)  # no grid any more: found by looking at the cells that are there
 
 
 def with_head(network: Network, **changes) -> Network:
@@ -130,18 +130,16 @@ def with_claims(network: Network, **changes) -> Network:
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_lies_in_the_claims_never_give_a_bound_below_the_error(name):
+def test_claims_change_nothing(name):
     net = NETS[name]
-    claims, worst = net.network.heads[0].claims, error(net, net.network)
+    claims = net.network.heads[0].claims
     lies = [{"sharpness": claims.sharpness * factor} for factor in (0.5, 0.999, 1.001, 2.0, -1.0, np.nan)]
     lies += [{"positions": claims.positions + shift} for shift in (1e-13, 1e-3, 0.5)]
     lies += [{"positions": claims.positions[::-1].copy()}, {"positions": claims.positions[:-1]}]
     lies += [{"positions": claims.positions[:, ::-1].copy()}, {"positions": claims.positions[:, 0]}]
     for lie in lies:
-        try:
-            assert certify(with_claims(net.network, **lie), net.target).bound >= worst
-        except (af.CertificateError, af.RefusalError):
-            continue
+        assert certify(with_claims(net.network, **lie), net.target).bound == net.certificate.bound
+    assert certify(with_head(net.network, claims=None), net.target).bound == net.certificate.bound
 
 
 NET = NETS["numbers"].network
@@ -149,15 +147,9 @@ HEAD = NET.heads[0]
 REFUSED = {
     "products of X and Y": (edited(NETS["numbers"], "layer1.head0.query", (0, 0), 1.0), "meet constant queries"),
     "values from X": (with_head(NET, value=np.eye(3)[:, :1]), "values are constants"),
-    "no claims": (with_head(NET, claims=None), "attends to the second input, with claims"),
     "some rows": (with_head(NET, key_rows=Rows.some(np.arange(16), "context")), "attends to the second input"),
-    "an output map": (with_head(NET, output=np.array([[2.0]])), "writes its values as they are"),
     "a residual": (replace(NET, layers=(NET.layers[0], Linear((Term(np.ones((2, 1))),)))), "one layer of one head"),
     "a softmax before": (replace(NET, layers=(NET.layers[0], Softmax(), NET.layers[1])), "one layer of one head"),
-    "fewer keys": (
-        with_claims(NET, positions=np.array([[0.5, 0.5]])),
-        "one row a claimed centre. Got 16 rows for 1 centres",
-    ),
 }
 
 
@@ -171,8 +163,9 @@ def test_what_the_proof_does_not_cover_is_refused(name):
 def test_other_targets_domains_and_shapes_are_refused():
     net = NETS["numbers"]
     wide = JointFunction(lambda x, y: x[..., 0] + y[..., 0], ONE, af.Box(0, 2, shape=(1,)), lipschitz=af.Lipschitz(2.0))
-    with pytest.raises(af.CertificateError, match="product grid of the domain's cells"):
-        certify(net.network, wide)
+    assert certify(net.network, wide).bound >= 1 + 1 / 8  # the values end at 1/4 + 7/8, f at 3
+    half = certify(net.network, net.target, af.Box([0, 0], [1, 0.5])).bound
+    assert net.certificate.bound / 2 < half <= net.certificate.bound
     with pytest.raises(af.CertificateError, match="on the domain they divide"):
         certify(net.network, net.target, af.Box(0, 2, shape=(2,)))
     with pytest.raises(af.CertificateError, match="must have the same shape"):
@@ -180,6 +173,12 @@ def test_other_targets_domains_and_shapes_are_refused():
     flat = af.constructions.max_affine(lambda z: z[..., 0], af.Box(0, 1, shape=(2,)), cells=2, lipschitz=1)
     with pytest.raises(af.CertificateError, match="must take the target's inputs"):
         certify(net.network, flat.target)
+
+
+def test_another_output_map_is_charged():
+    net = NETS["numbers"]
+    double = with_head(net.network, output=np.array([[2.0]]))
+    assert error(net, double) <= certify(double, net.target).bound <= 1.2 * error(net, double)
 
 
 def test_a_weaker_bonus_is_charged():
