@@ -67,7 +67,7 @@ def page(found: Tally, mutated: dict[str, Tally], options: str) -> str:
         refused = sum(n for name, n in found.counts.items() if name.startswith(f"{dtype}: refused"))
         lines.append("| " + " | ".join([dtype, *(f"{n:,}" for n in counts), f"{refused:,}"]) + " |")
     said = [f"{n:,} {name.removeprefix('prover: ')}" for name, n in found.counts.items() if name.startswith("prover: ")]
-    lines += ["", f"Prover: {found.counts['networks for the prover']:,} networks that call themselves by any name:"]
+    lines += ["", f"Prover: {found.counts['networks for the prover']:,} networks against formulas:"]
     lines += [", ".join(sorted(said)) + ".", "", f"Violations: {len(found.violations)}.", ""]
     lines += [f"- {text}" for text in found.violations]
     lines += ["## Mutations of built networks", ""]
