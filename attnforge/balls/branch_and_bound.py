@@ -153,7 +153,7 @@ def branch_and_bound(
         lower, upper = np.concatenate([lower[rest], low]), np.concatenate([upper[rest], high])
         found = _joined(found.take(rest), more)
         seen, count = max(seen, float(more.seen.max())), count + len(low)
-        way.tell(float(found.bound.max()), goal)
+        way.tell(max(left, float(found.bound.max())), rules.goal(seen))
     done.append(_covering(lower, upper, found))
     lows, highs, bounds = (np.concatenate([each[i] for each in done]) for i in range(3))
     parts = None if found.parts is None else np.concatenate([each[3] for each in done])
