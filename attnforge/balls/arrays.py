@@ -8,6 +8,7 @@ by a relative ``RADIUS_SLACK`` that covers the roundings of its own few operatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +37,12 @@ def gamma(operations: int, unit: float = UNIT) -> float:
 
 def up(value: float) -> float:
     """The next float64 above: turns a correctly rounded result into an upper bound."""
-    return float(np.nextafter(value, np.inf))
+    return math.nextafter(value, math.inf)
 
 
 def down(value: float) -> float:
     """The next float64 below."""
-    return float(np.nextafter(value, -np.inf))
+    return math.nextafter(value, -math.inf)
 
 
 def add_up(*values: float) -> float:

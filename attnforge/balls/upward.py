@@ -22,8 +22,8 @@ from attnforge.balls.arrays import TINY, Balls, gamma
 
 Array = npt.NDArray[np.float64]
 
-ONE, INFINITE = np.uint64(1), np.float64(np.inf).view(np.uint64)
-SMALLEST = 5e-324
+INFINITE = np.float64(np.inf).view(np.uint64)
+FEW = 2**10  # numbers up to which one call of nextafter is faster than three of integers
 FUNCTION = 1.0 + 2.0**-45  # what NumPy's exp, expm1 and sinh are raised by
 
 
@@ -80,14 +80,14 @@ class Up:
         term = _sizes(other)
         with np.errstate(over="ignore"):
             total = self.values + term
-        return Up(np.where((self.values == 0) | (term == 0), total, _next(total)))  # adding zero is exact
+        return Up(np.where((self.values == 0) | (term == 0), total, _above(total)))  # adding zero is exact
 
     __radd__ = __add__
 
     def __mul__(self, other: Up | npt.ArrayLike) -> Up:
         factor = _sizes(other)
         with np.errstate(invalid="ignore", over="ignore"):
-            product = np.maximum(_next(self.values * factor), SMALLEST)
+            product = _above(self.values * factor)
         return Up(np.where((self.values == 0) | (factor == 0), 0.0, product))
 
     __rmul__ = __mul__
@@ -95,7 +95,7 @@ class Up:
     def __truediv__(self, least: npt.ArrayLike) -> Up:
         """Of quotients by numbers at least this large: one rounded division; infinite where they are not positive."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            quotient = np.maximum(_next(self.values / np.maximum(least, 0.0)), SMALLEST)
+            quotient = _above(self.values / np.maximum(least, 0.0))
         return _known(np.where((self.values == 0) & (np.asarray(least) > 0), 0.0, quotient))
 
     def __pow__(self, exponent: int) -> Up:
@@ -125,7 +125,7 @@ class Up:
     def root(self) -> Up:
         """Of the square root: one correctly rounded operation, and increasing."""
         with np.errstate(over="ignore"):
-            return Up(_next(np.sqrt(self.values)))
+            return Up(np.where(self.values == 0, 0.0, _above(np.sqrt(self.values))))
 
     def exp(self) -> Up:
         """Of the exponential."""
@@ -162,13 +162,15 @@ class Up:
 
 def _raised(total: Array, terms: int) -> Array:
     """Above an exact sum of non-negative terms; two roundings more for the product here and its factor."""
-    return _next(total * (1.0 + gamma(2 * terms + 4)))
+    return np.where(total == 0, 0.0, _above(total * (1.0 + gamma(2 * terms + 4))))
 
 
-def _next(values: Array) -> Array:
-    """The next float64 above non-negative ones, whose bits count them; zero and infinity stay."""
-    bits = np.asarray(values).view(np.uint64)
-    return (bits + (bits - ONE < INFINITE - ONE)).view(np.float64)
+def _above(values: Array) -> Array:
+    """The next float64 above non-negative ones, whose bits count them; infinity stays."""
+    if values.size < FEW:
+        return np.asarray(np.nextafter(values, np.inf))
+    bits = values.view(np.uint64)
+    return (bits + (bits < INFINITE)).view(np.float64)
 
 
 def _sizes(other: Up | npt.ArrayLike) -> Any:
@@ -180,7 +182,7 @@ def _sizes(other: Up | npt.ArrayLike) -> Any:
 def _function(function: np.ufunc, at: Array) -> Up:
     """Above an increasing function: what NumPy has for it, raised; zero where it is zero at zero."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        raised = _next(function(at) * FUNCTION + TINY)
+        raised = _above(function(at) * FUNCTION + TINY)
     return _known(np.where((at == 0) & (function(np.zeros_like(at)) == 0), 0.0, raised))
 
 

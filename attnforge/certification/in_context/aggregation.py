@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import add
 
 import numpy as np
@@ -41,7 +41,8 @@ INFINITE = np.float64(np.inf).view(np.uint64)
 TERMS = 15  # of a series whose ratio is at most 4/6, 4/20, 4/42, ..: what follows is below 2^-60 of it
 
 
-def gain_error(heads: Sequence[tuple[float, float]], rate: float) -> Up:
+@lru_cache(64)  # the same heads at every step
+def gain_error(heads: tuple[tuple[float, float], ...], rate: float) -> Up:
     """|sum f beta + rate|, with the roundings of f and beta as products of weights: exact, then rounded up."""
     total = sum((Fraction(beta) * Fraction(f) for beta, f in heads), Fraction(rate))
     return _gains(heads).sum() * gamma(2) + up(float(abs(total)))
@@ -52,7 +53,7 @@ def _gains(heads: Sequence[tuple[float, float]]) -> Up:
     return Up.of([beta for beta, _ in heads]) * Up.of([factor for _, factor in heads])
 
 
-def truncation(heads: Sequence[tuple[float, float]], rate: float, x: Array, residuals: Array) -> Up:
+def truncation(heads: tuple[tuple[float, float], ...], rate: float, x: Array, residuals: Array) -> Up:
     """What is left (d, K) in exact arithmetic, for x (n, d) and residuals (n, K)."""
     rows, each = Balls.exact(x.T), Balls.exact(residuals)
     mean, n = rows @ each, Balls.exact(len(x)).inverse()
@@ -188,23 +189,25 @@ def _ordered(rows: Array, block: int, machine: Machine, doubt: Up, anywhere: boo
     blocks = -(-keys // block)
     full = np.zeros((width, blocks * block))
     full[:, :keys] = rows
-    sums = [np.cumsum(full.reshape(width, blocks, -1, each), axis=2) for each in LANES]
-    real = np.stack([each.reshape(width, -1)[:, :keys] for each in sums])  # adding the zeros behind is exact
-    ends = Up(np.stack([np.abs(each[:, :, -1]).sum(axis=(1, 2)) for each in sums])) * (1.0 + Up.of(gamma(keys)))
+    found = []
+    for each in LANES:
+        partial = np.cumsum(full.reshape(width, blocks, -1, each), axis=2)
+        sizes = np.abs(partial).reshape(width, -1)[:, :keys] + doubt.values[:, None]  # as the doubt allows for
+        real = _half_ulps(sizes, machine, anywhere).sum(axis=1)  # adding the zeros behind is exact
+        found.append((real, np.abs(partial[:, :, -1]).sum(axis=(1, 2))))
+    real, ends = (Up(np.stack(each)) * (1.0 + Up.of(gamma(keys))) for each in zip(*found, strict=True))
     running = Up.of(np.cumsum(full.reshape(width, blocks, block).sum(axis=2), axis=1)) + doubt[:, None]
-    joined: Up = (ends + doubt * (blocks * lanes)) * ((lanes - 1) * machine.accumulation)
+    joined = (ends + doubt * (blocks * lanes)) * ((lanes - 1) * machine.accumulation)
     again = softmax(machine, keys).exponential + 2 * machine.accumulation  # to rescale, block after block
-    added = _half_ulps(running, machine, anywhere).sum() + running[:, :-1].sum() * again
-    sizes = Up(np.abs(real) + doubt.values[:, None])  # whose rounding is among those that the doubt allows for
-    return _half_ulps(sizes, machine, anywhere).sum() + joined + added
+    added = Up(_half_ulps(running.values, machine, anywhere)).sum() + running[:, :-1].sum() * again
+    total: Up = real + joined + added
+    return total
 
 
-def _half_ulps(sizes: Up, machine: Machine, anywhere: bool) -> Up:
-    """Half a unit in the last place of numbers no larger than these; ``anywhere`` in a binade.
+def _half_ulps(sizes: Array, machine: Machine, anywhere: bool) -> Array:
+    """Half a unit in the last place of numbers no larger than these, exactly; ``anywhere`` in a binade.
 
     Without the bits of its mantissa, those that infinity lacks, a float64 is the power of two below it.
     """
-    if anywhere:
-        return sizes * machine.accumulation
-    powers = (sizes.values.view(np.uint64) & INFINITE).view(np.float64)
-    return Up(powers * machine.accumulation)
+    powers = sizes if anywhere else (sizes.view(np.uint64) & INFINITE).view(np.float64)
+    return powers * machine.accumulation

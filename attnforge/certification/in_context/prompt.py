@@ -160,7 +160,8 @@ class _Problem:
         """What one block adds to the exact step from its own weights, (d, K), by parts."""
         algorithm, machine, rate = self.algorithm, self.machine, self.algorithm.learning_rate
         check_wiring(step, algorithm, self.features)
-        sizes, doubt = self._sizes(v, tube, mirror), self.moved(v, tube)
+        doubt = self.moved(v, tube)
+        sizes = self._sizes(v, tube, mirror, doubt)
         residuals, weight = algorithm.residuals(self.x, self.y, v), tube + np.abs(v)
         link = residual_error(step, algorithm, self.features, machine, sizes)
         largest = doubt + link + residuals
@@ -253,12 +254,12 @@ class _Problem:
         lost = self.size.T @ (self._steepest_each(v, tube) * form + residuals) / len(self.x)
         return gamma(2 * len(self.x) + 8 * len(v) + 40) * (self.algorithm.learning_rate * lost + 2 * np.abs(v))
 
-    def _sizes(self, v: Array, tube: Up, mirror: Up) -> Sizes:
+    def _sizes(self, v: Array, tube: Up, mirror: Up, doubt: Up) -> Sizes:
         form = Up.of(Balls.exact(self.x) @ Balls.exact(v)) + self.length * tube
         sizes = Sizes(form, self.size @ (tube + np.abs(v)), self.labels, self.length, mirror)
         if self.algorithm.link != "clamp":
             return sizes
-        apart, doubt = np.abs(self.x @ v - self.y), self.moved(v, tube)
+        apart = np.abs(self.x @ v - self.y)
         least = np.maximum(np.nextafter(apart - doubt.values, -np.inf), 0.0)
         return Sizes(form, sizes.products, self.labels, self.length, mirror, least, doubt + apart)
 
