@@ -27,16 +27,21 @@ class Watch:
     def say(self, text: str) -> None:
         """A step begins."""
         if self.told is not None:
-            self.told(0.0, text)
+            self.told(0.0, _printable(text))
 
     def step(self, text: str) -> Callable[[float], None]:
         """Who is told the fraction of a step."""
-        told = self.told
-        return (lambda _: None) if told is None else lambda fraction: told(min(max(fraction, 0.0), 1.0), text)
+        told, shown = self.told, _printable(text)
+        return (lambda _: None) if told is None else lambda fraction: told(min(max(fraction, 0.0), 1.0), shown)
 
     def rows(self, done: int, total: int) -> None:
         """Rows of the target evaluated, of those asked for at present."""
         self.step(f"evaluating the target: {done:,} of {total:,}")(done / max(total, 1))
+
+
+def _printable(text: str) -> str:
+    """On one line, without controls: a step may be called by a name that a file brings."""
+    return "".join(each if each.isprintable() else " " for each in text)
 
 
 SILENT = Watch(None)

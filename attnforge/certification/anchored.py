@@ -131,14 +131,17 @@ def _positions(head: Head, keys: Keys, problem: Problem, token: Tokens) -> Array
     r"""Where the keys of one head stand on y: scores $\beta(2 y L_k - L_k^2)$, up to what all keys share.
 
     Of the slopes $\sigma_k$ and the values $s_k$ at y = 0 follow the ties $L_k + L_0 = -2(s_k - s_0)/(\sigma_k -
-    \sigma_0)$; of two keys, that are told from a third of them only by their step, the values.
+    \sigma_0)$; of two keys, that are told apart only by their step, what they claim, or the values.
     """
     stored = keys.values.mid
     if len(stored) < 3:
-        return np.asarray(stored)
+        claimed = head.claims.positions if head.claims is not None else stored
+        return np.asarray(claimed if claimed.shape == stored.shape else stored)
     slope = keys.keys.mid @ problem.tilt(token, head.query)
-    w, (weights, offsets) = problem.forms(token)[0].mid[0], problem.forms(token)
-    foot = -w * float(offsets.mid[0]) / max(float(weights.mid[0] @ weights.mid[0]), np.finfo(np.float64).tiny)
+    (weights, offsets), middle = problem.forms(token), token.box.mid[0]
+    w = weights.mid[0]
+    y = float(w @ middle + offsets.mid[0])
+    foot = middle - w * y / max(float(w @ w), np.finfo(np.float64).tiny)  # a point where y = 0
     level = keys.keys.mid @ (head.query.T @ (foot @ token.slope.mid[0] + token.constant.mid[0]))
     with np.errstate(divide="ignore", invalid="ignore"):
         ties = -2 * (level[1:] - level[0]) / (slope[1:] - slope[0])

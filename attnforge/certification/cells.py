@@ -59,6 +59,14 @@ def looks_at(network: Network, target: Target) -> bool:
     return _is_looked_at(scores, _recognised(scores, target), target)
 
 
+def are_cells(network: Network, target: Target) -> bool:
+    """Whether the keys of a network stand on a product grid of the target's domain."""
+    try:
+        return bool(_recognised(_read(network, target, target.domain, machine_of("float64")), target))
+    except (CertificateError, RefusalError):
+        return False
+
+
 def _is_looked_at(scores: list[Scores], cells: list[Cells], target: Formula) -> bool:
     """Whether a formula of so many inputs may be looked at on such cells, one query token's."""
     if len(scores) > 1 or len(target.names) > MOST_INPUTS:

@@ -310,8 +310,10 @@ def _interval(stage: Activation, head: Head, low: float, high: float) -> tuple[f
     """The interval of the clamp; a missing end lies at the head's last anchor, or beyond the run's range for a gate."""
     a, b = stage.lower, stage.upper
     if head.key_rows is None and head.memory_values is not None:
-        a = float(head.memory_values[0].min()) if a is None else a
-        b = float(head.memory_values[-1].max()) if b is None else b
+        claimed = head.memory_values[:, 0] if head.claims is None else head.claims.positions
+        places = claimed if claimed.ndim == 1 and len(claimed) else head.memory_values[:, 0]
+        a = float(places[0]) if a is None else a
+        b = float(places[-1]) if b is None else b
     beyond = (abs(low) + abs(high)) * 2.0**-30
     a = min(low - beyond, (b or 0.0) - 1.0) if a is None else a
     b = max(high + beyond, a + 1.0) if b is None else b

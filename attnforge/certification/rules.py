@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attnforge.certification.anchored import Problem, bound_anchored, problem_of
-from attnforge.certification.cells import bound_cells, looks_at
+from attnforge.certification.cells import are_cells, bound_cells, looks_at
 from attnforge.certification.composition import bound_relu_network
+from attnforge.certification.enclosure.factors import shows_product
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
 from attnforge.certification.in_context.head import bound_head
@@ -22,7 +23,7 @@ from attnforge.certification.retrieval import bound_softmax_tail, bound_two_laye
 from attnforge.certification.stack import bound_stack
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.three_keys import bound_gate
-from attnforge.errors import AttnforgeError, CertificateError, RefusalError, TargetError
+from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, RefusalError, TargetError
 from attnforge.network import Attention, Linear, Network, Softmax
 from attnforge.network.apply import apply_layer
 from attnforge.targets import AttentionHead, Formula, ReluNetwork, Table, TruncatedLinear
@@ -34,7 +35,7 @@ ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in 
 SAMPLES = 256  # points at which it is seen whether a head chooses or blends
 DEPARTED = 2.0**12  # roundings of the interval: built weights, of thousands of keys, depart by no more
 CLOSE = 0.05  # of a bound: what is charged to departures is not told more closely
-CHOOSES = 0.85  # the largest weight, an input, from which on it does: scores of neighbours differ by 5 and more
+CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scores of neighbours differ by 5 and more
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,12 @@ def prove(statement: Statement) -> Proof:
     against: list[AttnforgeError] = []
     unfinished: list[Proof] = []
     for rule in RULES:
-        if not rule.covers(statement) or (rule.last and unfinished):
+        if not rule.covers(statement) or (rule.last and (unfinished or _is_beyond(against))):
             continue
         try:
             proof = rule.prove(statement)
+        except OutOfTimeError:
+            raise
         except (CertificateError, RefusalError) as reason:
             against.append(reason)
             continue
@@ -78,6 +81,11 @@ def prove(statement: Statement) -> Proof:
         ended = [f"; the proof ended at {proof.limit}" for proof in unfinished if proof.limit is not None]
         return Proof({}, "sampled", (UNPROVED + "".join(ended[:1]),))
     raise _strongest(against, statement)
+
+
+def _is_beyond(against: list[AttnforgeError]) -> bool:
+    """Whether a dtype or an effort does not allow what the network does: no other way of looking at it helps."""
+    return any(isinstance(reason, RefusalError) for reason in against)
 
 
 def _nothing_known(statement: Statement) -> str | None:
@@ -223,6 +231,14 @@ def _is_soft(statement: Statement) -> bool:
     )
 
 
+def _is_mixed(statement: Statement) -> bool:
+    """Whether the head is one over cells whose keys do not show, column by column, which axis they follow."""
+    run, target = statement.run, statement.target
+    keys = run.heads[0].memory_keys if len(run.heads) == 1 else None
+    several = statement.domain.lower.size > 1 and keys is not None and not shows_product(keys)
+    return several and are_cells(run, target)
+
+
 def is_expanded(statement: Statement) -> bool:
     """Whether the proof is likely to be an expansion on cells, which may take long."""
     return _is_soft(statement) and not (_is_truncated(statement) or _is_rectified(statement))
@@ -240,7 +256,9 @@ def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
         points = apply_layer(layer, points)
     scores = points[:, 0] @ head.query @ head.memory_keys.T
     largest = 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
-    return bool(np.mean(largest ** (1 / np.size(lower))) > CHOOSES)
+    some = scores[:, np.linspace(0, scores.shape[1] - 1, SAMPLES).astype(np.int64)]
+    forms = int(np.linalg.matrix_rank(some - some.mean(axis=0))) if np.isfinite(some).all() else 1
+    return bool(np.mean(largest ** (1 / max(forms, 1))) > CHOOSES)
 
 
 _CELLS = _regular(_parts(bound_cells, searches=True), looks_at)
@@ -252,9 +270,9 @@ RULES = (
     Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),
     Rule(_regular(_parts(bound_two_layer), lambda *_: False), _is_deep),
     Rule(_CELLS, lambda _: True, inputs=2),
-    Rule(_CELLS, lambda statement: _has_one_layer(statement) and not _is_soft(statement)),
+    Rule(_CELLS, lambda statement: _has_one_layer(statement) and (not _is_soft(statement) or _is_mixed(statement))),
     Rule(_enclosed, _is(Formula)),
-    Rule(_CELLS, _is_soft),
+    Rule(_CELLS, _is_soft, last=True),
     Rule(prove_rows, _is(Formula, TruncatedLinear)),
     Rule(_stacked, _is(Formula, TruncatedLinear), last=True),
 )

@@ -70,7 +70,7 @@ def forged(net: af.Compiled, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unclaimed(net: af.Compiled, tmp_path: Path) -> Path:
-    """A file whose heads do not say what they are, so that nothing can be proved of them."""
+    """A file whose heads do not say what they are."""
     encode, attention = net.network.layers
     heads = tuple(replace(head, claims=None) for head in attention.heads)
     network = replace(net.network, layers=(encode, replace(attention, heads=heads)))

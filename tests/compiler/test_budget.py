@@ -44,9 +44,9 @@ def test_a_call_ends_with_its_time(timeout):
 
 
 def test_the_best_so_far_says_why_it_is_no_better(monkeypatch):
-    from attnforge.certification.enclosure import several_inputs
+    from attnforge.balls import branch_and_bound
 
-    monkeypatch.setattr(several_inputs, "time_is_up", lambda: True)
+    monkeypatch.setattr(branch_and_bound, "time_is_up", lambda: True)
     net = af.compile("exp(-x^2)*cos(3*y)", PLANE, 1e-6, construction="tensor_grid")
     assert net.certificate.status == "sampled"
     assert net.certificate.estimate.error <= 1e-6

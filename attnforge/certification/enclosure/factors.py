@@ -70,6 +70,11 @@ def _sharing(factors: list[Factor]) -> tuple[int, int] | None:
     return next(((a, b) for a, b in pairs if set(factors[a].reads) & set(factors[b].reads)), None)
 
 
+def shows_product(keys: Array) -> bool:
+    """Whether keys are a product of smaller sets, group of columns by group of columns."""
+    return len(_groups(keys)) > 1
+
+
 def _groups(keys: Array) -> list[list[int]]:
     """Groups of columns whose rows form a full product."""
     groups = [[column] for column in range(keys.shape[1])]

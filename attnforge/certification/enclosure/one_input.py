@@ -134,10 +134,9 @@ class ErrorOnIntervals:
         middle, order = low / 2 + high / 2, self.order
         point, whole = arb(middle), arb(low).union(arb(high))
         r = (arb(high) - point).max(point - arb(low))
-        at = self._heads(point, middle)
         try:
-            over = self._heads(whole, middle)
-        except NotSmoothError:  # too large a cell: the sum of the weights may vanish
+            at, over = self._heads(point, middle), self._heads(whole, middle)
+        except NotSmoothError:  # too large a cell, or scores: the sum of the weights may vanish
             return Cell(low, high, math.inf, 0.0, 0.0, 0.0, self.bits)
         try:
             at_middle = at - taylor(self.tree, self._arguments(point))

@@ -55,11 +55,11 @@ def prove_rows(statement: Statement) -> Proof:
         for entry in _entries(statement, tokens):
             heads = rows[entry.row].output(entry.feature)
             line = _line(heads, entry, ends, statement)
+            on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)  # refuses what overflows
             key = _key(line)
             known[key] = known.get(key) or _along(line, statement)
             fit, limit = known[key]
             cells = evenly(np.array([line.lower]), np.array([line.upper]))
-            on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)
             proofs.append((fit, rounding(on, *cells, NEGLIGIBLE * fit), limit))
     limits = [limit for *_, limit in proofs if limit is not None]
     parts = {"fit": max(fit for fit, *_ in proofs), "rounding": max(added for _, added, _ in proofs)}
