@@ -170,6 +170,8 @@ def _scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Bal
     blur = Up.of(written.rad) + Up.of(values.error) @ Up.of(output)
     sums = _summing(count, output, mass, machine)
     lever, offset = Balls.exact(keys.constant.mid), (keys.constant @ constant)[:, 0]
+    if not np.isfinite(dot(Up.of(slope), Up.of(box)).values + offset.magnitude()).all():
+        raise RefusalError("Scores of cells are float64 numbers", "infinity", "Scale the target or its domain")
     return Scores(box, slope, offset, lever, error, noise, written.mid, float(blur.most().values), sums)
 
 

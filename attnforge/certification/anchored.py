@@ -102,19 +102,26 @@ class Grid:
 
 
 def read_grid(problem: Problem, keys: list[Keys], tokens: Tokens) -> Grid:
-    """The common row, from the scores; where it stands is a guess, every departure from which is charged.
+    """The common row, from the scores, or where these do not tell (in few bits, say) as the heads claim.
 
-    Anchors divide the target's interval evenly, with one on either end, or none on the upper; keys beyond are ghosts.
+    Where it stands is a guess, every departure from which is charged.
     """
-    positions = [
-        _positions(head, found, problem, tokens.rows(slice(1))) for head, found in zip(problem.heads, keys, strict=True)
-    ]
+    pairs = list(zip(problem.heads, keys, strict=True))
+    try:
+        return _grid(problem, [_positions(head, found, problem, tokens.rows(slice(1))) for head, found in pairs])
+    except CertificateError:
+        claimed = [head.claims.positions for head in problem.heads if head.claims is not None]
+        if [each.shape for each in claimed] != [found.values.shape for found in keys]:
+            raise
+        return _grid(problem, claimed)
+
+
+def _grid(problem: Problem, positions: list[Array]) -> Grid:
+    """Anchors divide the target's interval evenly, one on either end, or none on the upper; keys beyond are ghosts."""
     steps = np.concatenate([np.diff(each) for each in positions])
     (a, b), step = problem.interval, float(np.median(steps))
     if not (np.isfinite(steps).all() and step > 0 and (b - a) / step < len(steps) + 1.5):
-        raise CertificateError(
-            "Keys of a row stand in increasing order, over the target's interval", f"step {step:.3g}"
-        )
+        raise CertificateError("Keys of a row stand in order over the target's interval", f"a step of {step:.3g}")
     last = max(float(each[-1]) for each in positions)
     open_grid = bool(last < b - step / 2)
     count = round((b - a) / step) + (0 if open_grid else 1)

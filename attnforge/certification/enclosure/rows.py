@@ -22,7 +22,7 @@ from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
 from attnforge.certification.statement import Proof, Statement
-from attnforge.errors import CertificateError
+from attnforge.errors import CertificateError, RefusalError
 from attnforge.targets import Box, Formula, TruncatedLinear
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
@@ -30,6 +30,7 @@ from attnforge.targets.expression.tree import Constant, Node, Variable
 Array = npt.NDArray[np.float64]
 
 APART = 1.0  # what a score may vary by beside the form: weights are then known up to a factor e
+CELLS_A_KEY = 20  # cells that an expansion needs: with fewer it would come to no end
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 
 
@@ -46,6 +47,9 @@ class Entry:
 def prove_rows(statement: Statement) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
     run, tokens = statement.run, _tokens(statement)
+    keys = max((head.memory_size for head in run.heads), default=0)
+    if keys > statement.effort.intervals // CELLS_A_KEY:
+        raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")
     box = statement.domain.fixed((tokens, run.features))
     ends = box.lower.ravel(), box.upper.ravel()
     proofs: list[tuple[float, float, str | None]] = []
