@@ -66,6 +66,14 @@ class Problem:
         return np.asarray(w @ token.slope.mid[0] @ query / max(float(w @ w), np.finfo(np.float64).tiny))
 
     @property
+    def size(self) -> float:
+        """The largest number that the form is summed from, or is truncated at: what a rounding is relative to."""
+        with np.errstate(over="ignore"):
+            reach = np.abs(self.form.weights.mid) @ np.maximum(np.abs(self.lower), np.abs(self.upper)).T
+            summed = float((reach.max(axis=1) + np.abs(self.form.offsets.mid)).max())
+        return max(summed, *map(abs, self.interval))
+
+    @property
     def interval(self) -> tuple[float, float]:
         """The interval [a, b] of the target."""
         return float(self.form.lower.mid), float(self.form.upper.mid)

@@ -33,7 +33,7 @@ UNKNOWN = "nothing is known of the target's smoothness"
 ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in the last place"
 
 SAMPLES = 256  # points at which it is seen whether a head chooses or blends
-DEPARTED = 2.0**12  # roundings of the interval: built weights, of thousands of keys, depart by no more
+DEPARTED = 2.0**12  # roundings of the largest number met: built weights, of thousands of keys, depart by no more
 CLOSE = 0.05  # of a bound: what is charged to departures is not told more closely
 CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scores of neighbours differ by 5 and more
 
@@ -150,9 +150,7 @@ def _truncated(statement: Statement) -> Proof:
     problem = problem_of(statement.run, statement.target, statement.domain, statement.machine)
     gate = any(head.key_rows is not None and head.key_rows.kind == "own" for head in problem.heads)
     proof = Proof(bound_gate(problem)) if gate else _anchored(problem)
-    size = max(map(abs, problem.interval))
-    rounding = proof.parts["rounding"]
-    if rounding <= max(DEPARTED * statement.machine.roundoff * size, CLOSE * proof.bound):
+    if proof.parts["rounding"] <= max(DEPARTED * statement.machine.roundoff * problem.size, CLOSE * proof.bound):
         return proof
     try:
         return min(proof, prove_rows(statement), key=lambda each: each.bound)
