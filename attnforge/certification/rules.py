@@ -73,9 +73,7 @@ def prove(statement: Statement) -> Proof:
             raise
         except RefusalError as reason:
             against.append(reason)
-            if (
-                statement.machine.name != "float64"
-            ):  # what float64 does not allow is due to the weights, not to rounding
+            if _is_coarse(statement):
                 break
             continue
         except CertificateError as reason:
@@ -88,6 +86,14 @@ def prove(statement: Statement) -> Proof:
         ended = [f"; the proof ended at {proof.limit}" for proof in unfinished if proof.limit is not None]
         return Proof({}, "sampled", (UNPROVED + "".join(ended[:1]),))
     raise _strongest(against, statement)
+
+
+def _is_coarse(statement: Statement) -> bool:
+    """Whether what a lemma refuses is due to rounding: in float64 it is not, unless inputs hardly differ between keys."""
+    lower, upper = statement.domain.lower, statement.domain.upper
+    keys = max((head.memory_size for head in statement.run.heads), default=0)
+    rounding = DEPARTED * statement.machine.roundoff * np.maximum(np.abs(lower), np.abs(upper))
+    return statement.machine.name != "float64" or bool(np.any(rounding * keys > upper - lower))
 
 
 def _is_beyond(against: list[AttnforgeError]) -> bool:
@@ -276,7 +282,7 @@ RULES = (
     Rule(_regular(_parts(bound_two_layer), lambda *_: False), _is_deep),
     Rule(_CELLS, lambda _: True, inputs=2),
     Rule(_CELLS, lambda statement: _has_one_layer(statement) and (not _is_soft(statement) or _is_mixed(statement))),
-    Rule(_enclosed, _is(Formula)),
+    Rule(_enclosed, _is_soft),
     Rule(_CELLS, _is_soft, last=True),
     Rule(prove_rows, _is(Formula, TruncatedLinear)),
     Rule(_stacked, _is(Formula, TruncatedLinear), last=True),

@@ -59,7 +59,7 @@ def attempt(
                 raise OutOfTimeError(f"`{candidate.name}` must reach tol={tol:g}", got, "Raise timeout, or tol")
             return _accepted(_adding(compiled, f"; tol is met as measured, the proof ended at {TIME}"), budget)
         rounding = certificate.parts.get("rounding", 0.0)
-        enclosed = certificate.bound is None or "fit" in certificate.parts
+        enclosed = candidate.fitted and (certificate.bound is None or "fit" in certificate.parts)
         if enclosed and dtype == "float64" and seen <= tol and (tol < 2 * rounding or stated > 2 * tol):
             nearly = nearly or _adding(compiled, _as_measured(certificate, tol))
         left = 0.7 * left * tol / stated if enclosed else tol - 1.1 * rounding
