@@ -91,8 +91,7 @@ def test_a_sentinel_half_a_step_off_spoils_the_borders():
     x = borders(4, 16, (B - A) / 63)
     assert worst(net, x) <= net.certificate.bound
     assert worst(running(net, mutant), x) > 10 * net.certificate.bound
-    with pytest.raises(af.AttnforgeError):
-        af.certify(mutant, net.target)
+    assert af.certify(mutant, net.target).bound >= worst(running(net, mutant), x)
 
 
 @pytest.mark.parametrize("side", [0, -1])
@@ -116,5 +115,5 @@ def test_a_dropped_ghost_is_refused_or_charged():
         memory_values=head.memory_values[2:],
         claims=type(claims)(claims.construction, claims.sharpness, claims.positions[2:], claims.roles[2:]),
     )
-    with pytest.raises(af.CertificateError, match="blocks"):
-        af.certify(short, net.target)
+    x = form(np.linspace(A - 0.4, B + 0.4, 2001))
+    assert af.certify(short, net.target).bound >= worst(running(net, short), x)
