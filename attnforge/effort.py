@@ -50,7 +50,7 @@ class Effort:
         sizings: attempts to leave room for rounding by a finer fit.
         keys: of the largest plan that is built while looking for the smallest tolerance that can be kept.
         intervals: a proof along one linear form may look at.
-        boxes: a proof of several inputs may look at, of hard cells 20 times as many, of a stack of layers 15 %.
+        boxes: a proof of several inputs may look at, of hard cells 20 times as many.
         pairs: of a box and a key, that such a proof may look at; of a point and a key a hundred times as many, that the
             search beside a proof may run.
         cells: the independent checker may look at.

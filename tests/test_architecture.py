@@ -30,6 +30,9 @@ HEIGHT = {folder: height for height, level in enumerate(LEVELS) for folder in le
 TORCH_AT_MODULE_LEVEL = {"runtime", "measurement", "export", "experiments", "web"}
 TORCH_NEVER = {"errors", "effort", "progress", "balls", "network", "lemmas", "anchors", "theorems", "certification"}
 
+PROVER, CHECKER = "attnforge.certification", "attnforge.certification.checker"
+CERTIFICATE = "attnforge.certification.certificate"
+
 NAMELESS = {"utils", "util", "helpers", "helper", "misc", "common", "core"}
 UNPICKLERS = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
 EVALUATORS = {"sympify", "parse_expr", "lambdify"}  # as a name, an attribute or an import
@@ -156,6 +159,22 @@ def import_arrows(modules: list[Module]) -> list[str]:
     return wrong
 
 
+def prover_and_checker_are_apart(modules: list[Module]) -> list[str]:
+    """Neither imports the other: of certification they share the certificate alone."""
+    known = {module.name for module in modules}
+    wrong = []
+    for module in modules:
+        if module.folder != "certification":
+            continue
+        for found in imports(module, known):
+            if not inside(found.target, PROVER) or inside(found.target, CERTIFICATE):
+                continue
+            if inside(module.name, CHECKER) != inside(found.target, CHECKER):
+                side = "checker" if inside(module.name, CHECKER) else "prover"
+                wrong.append(f"{module.path}:{found.line}: the {side} imports {found.target}")
+    return wrong
+
+
 def literal_imports(modules: list[Module]) -> list[str]:
     """A computed import hides an arrow. The root may have one: it may import all that lies below it."""
     return [
@@ -249,6 +268,7 @@ def every_folder_is_a_package(modules: list[Module]) -> list[str]:
 Rule = Callable[[list[Module]], list[str]]
 RULES: list[Rule] = [
     import_arrows,
+    prover_and_checker_are_apart,
     literal_imports,
     no_import_cycles,
     torch_where_allowed,
@@ -308,6 +328,16 @@ BAD: list[tuple[Rule, dict[str, str], str]] = [
     (import_arrows, {"attnforge/cli/main.py": "import attnforge.web.page"}, "across a bar"),
     (import_arrows, {"attnforge/elsewhere/thing.py": ""}, "not a folder of the design"),
     (import_arrows, {"attnforge/cli/main.py": "import attnforge.elsewhere"}, "not in a folder of the design"),
+    (
+        prover_and_checker_are_apart,
+        {"attnforge/certification/rules.py": "from attnforge.certification.checker.search import answer"},
+        "the prover imports attnforge.certification.checker.search",
+    ),
+    (
+        prover_and_checker_are_apart,
+        {"attnforge/certification/checker/check.py": "def f():\n    from attnforge.certification.tokens import linear"},
+        "the checker imports attnforge.certification.tokens",
+    ),
     (literal_imports, {"attnforge/cli/main.py": "importlib.import_module(name)"}, "computed"),
     (
         no_import_cycles,

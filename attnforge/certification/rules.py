@@ -18,9 +18,9 @@ from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.enclosure.factors import shows_product
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
+from attnforge.certification.enclosure.stack import prove_stack
 from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
-from attnforge.certification.stack import bound_stack
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, RefusalError, TargetError
@@ -89,7 +89,7 @@ def prove(statement: Statement) -> Proof:
 
 
 def _is_coarse(statement: Statement) -> bool:
-    """Whether what a lemma refuses is due to rounding: in float64 it is not, unless inputs hardly differ between keys."""
+    """Whether a lemma refuses because of rounding: in float64 it does not, unless inputs hardly differ between keys."""
     lower, upper = statement.domain.lower, statement.domain.upper
     keys = max((head.memory_size for head in statement.run.heads), default=0)
     rounding = DEPARTED * statement.machine.roundoff * np.maximum(np.abs(lower), np.abs(upper))
@@ -194,8 +194,7 @@ def _enclosed(statement: Statement) -> Proof:
 
 
 def _stacked(statement: Statement) -> Proof:
-    run, target = statement.run, statement.target
-    return Proof(bound_stack(run, target, statement.domain, statement.machine.name, statement.effort))
+    return replace(prove_stack(statement), assumptions=(ENCLOSED,))
 
 
 def _is(*kinds: type) -> Callable[[Statement], bool]:

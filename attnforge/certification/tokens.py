@@ -9,6 +9,7 @@ $\gamma_k \sum |z||P|$, valid for every summation order. Products by zero, one a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +90,7 @@ def _mixed_term(term: Term, tokens: Tokens, machine: Machine) -> Tokens:
     slope = _exact_where(plain, slope, np.abs(term.mix) @ flat.rad)
     constant = _exact_where(plain, mix @ tokens.constant, np.abs(term.mix) @ tokens.constant.rad)
     roundings = count_roundings(term.mix.T)[:, None]
-    made = _gammas(roundings, machine.roundoff) * (np.abs(term.mix) @ tokens.magnitude())
+    made = gammas(roundings, machine.roundoff) * (np.abs(term.mix) @ tokens.magnitude())
     error = (np.abs(term.mix) @ tokens.error + made) * (1 + 2.0**-40)
     shape = (rows, inputs, width)
     return Tokens(
@@ -120,7 +121,7 @@ def project(tokens: Tokens, weights: Array, machine: Machine) -> Tokens:
     rows = Balls(tokens.constant.mid[:, None, :], tokens.constant.rad[:, None, :])
     constant = _exact_where(exact, rows @ Balls.exact(each), rows.rad @ np.abs(each))
     carried = (tokens.error[:, None, :] @ np.abs(each))[:, 0]
-    made = _gammas(operations, machine.roundoff) * (tokens.magnitude()[:, None, :] @ np.abs(each))[:, 0]
+    made = gammas(operations, machine.roundoff) * (tokens.magnitude()[:, None, :] @ np.abs(each))[:, 0]
     error = (carried + made + operations * machine.underflow) * (1 + 2.0**-40)
     return fitting(Tokens(tokens.source, tokens.box, slope, constant[:, 0], error), machine)
 
@@ -160,17 +161,18 @@ def _operations(tokens: Tokens, each: Array) -> Array:
 
 
 def count_roundings(weights: Array) -> Array:
-    """Roundings behind each output of features times a matrix (m, m'), for features of any kind."""
+    """Roundings behind each output of features times a matrix (..., m, m'), for features of any kind."""
     nonzero = weights != 0
-    inexact = np.any(nonzero & ~_power_of_two(weights), axis=0)
-    return np.asarray(inexact + np.maximum(nonzero.sum(axis=0) - 1, 0), dtype=np.float64)
+    inexact = np.any(nonzero & ~_power_of_two(weights), axis=-2)
+    return np.asarray(inexact + np.maximum(nonzero.sum(axis=-2) - 1, 0), dtype=np.float64)
 
 
 def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
     return np.asarray(np.abs(np.frexp(values)[0]) == 0.5)
 
 
-def _gammas(operations: Array, unit: float) -> Array:
+def gammas(operations: npt.NDArray[np.number[Any]], unit: float) -> Array:
+    """The relative error of so many roundings, each."""
     values = np.unique(operations)
     return np.select([operations == k for k in values], [gamma(int(k), unit) for k in values])
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from flint import arb, arb_series, ctx
 from attnforge.balls import Balls, precision
 from attnforge.balls.arrays import TINY, UNIT
 from attnforge.certification.enclosure.jets import Jets, degrees, exp, reciprocal
+from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.targets.expression import series
 from attnforge.targets.expression.functions import function_of
@@ -30,6 +31,7 @@ from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, f
 
 Array = npt.NDArray[np.float64]
 Univariate = Callable[[arb_series], arb_series]
+Factor = TypeVar("Factor", Jets, Models)
 
 BITS = 80
 LARGEST_POWER = 64  # whole exponents up to here by multiplication
@@ -72,22 +74,22 @@ def formula_jets(tree: Node, names: Sequence[str], middle: Array, radius: Array,
 def _apply(node: Apply, arguments: Sequence[Jets], constant: Callable[[float, float], Jets]) -> Jets:
     """One function of the table."""
     if node.function == "^":
-        return _power(node, *arguments)
+        return power(node, *arguments, composed=_composed, exp=exp)
     if node.function in _RULES:
         found: Jets = _RULES[node.function](*arguments)
         return found
     rule = function_of(node).series
     if not arguments:
-        mid, rad = _numbers(rule()[0])
+        mid, rad = numbers(rule()[0])
         return constant(mid, rad)
     return _composed(rule, arguments[0])
 
 
 def _composed(rule: Univariate, u: Jets) -> Jets:
-    return u.compose(_coefficients(rule, u.mid[0], u.rad[0], u.table.degree))
+    return u.compose(coefficients(rule, u.mid[0], u.rad[0], u.table.degree))
 
 
-def _coefficients(rule: Univariate, mid: Array, rad: Array, degree: int) -> Balls:
+def coefficients(rule: Univariate, mid: Array, rad: Array, degree: int) -> Balls:
     """Taylor coefficients (degree + 1, cells) of a function of one argument; NaN where it has none."""
     points, back = np.unique(np.stack([mid, rad]), axis=1, return_inverse=True)
     before, found = ctx.cap, np.full((degree + 1, points.shape[1], 2), np.nan)
@@ -100,34 +102,37 @@ def _coefficients(rule: Univariate, mid: Array, rad: Array, degree: int) -> Ball
                 expansion = rule(arb_series([arb(middle, radius), 1]))
             except NotSmoothError:
                 continue
-            found[:, i] = [_numbers(expansion[j]) for j in range(degree + 1)]
+            found[:, i] = [numbers(expansion[j]) for j in range(degree + 1)]
     finally:
         ctx.cap = before
     chosen = found[:, back.ravel()]
     return Balls(chosen[..., 0], chosen[..., 1])
 
 
-def _numbers(value: arb) -> tuple[float, float]:
+def numbers(value: arb) -> tuple[float, float]:
     """Midpoint and radius in float64: the midpoint is rounded to nearest, the radius has 30 bits."""
     mid, rad = float(value.mid()), float(value.rad())
     return mid, (rad + 2 * UNIT * abs(mid) + TINY) * (1 + 2.0**-40) if mid or rad else 0.0
 
 
-def _power(node: Apply, base: Jets, exponent: Jets) -> Jets:
+def power(
+    node: Apply, base: Factor, exponent: Factor, *, composed: Callable[[Univariate, Factor], Factor],
+    exp: Callable[[Factor], Factor],
+) -> Factor:  # fmt: skip
     """Whole exponents by multiplication, constant ones by their series, others as exp(v log u)."""
     written = node.arguments[1]
     sign = 1.0
     if isinstance(written, Apply) and written.function == "-":
         written, sign = written.arguments[0], -1.0
     if not isinstance(written, Constant):
-        return exp(exponent * _composed(series.logarithm, base))
+        return exp(exponent * composed(series.logarithm, base))
     value = sign * float(written.value)
     if value.is_integer() and 0 < value <= LARGEST_POWER:
         return _whole_power(base, int(value))
-    return _composed(lambda u: series.power(u, arb_series([arb(value)])), base)
+    return composed(lambda u: series.power(u, arb_series([arb(value)])), base)
 
 
-def _whole_power(base: Jets, exponent: int) -> Jets:
+def _whole_power(base: Factor, exponent: int) -> Factor:
     half = base if exponent < 2 else _whole_power(base, exponent // 2)
     if exponent < 2:
         return half

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import combinations_with_replacement
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +38,20 @@ class Degrees:
         >>> Degrees(2, 1).exponents.tolist()
         [[0, 0], [0, 1], [1, 0]]
         """
-        every = product(range(self.degree + 1), repeat=self.inputs)
-        return np.array(sorted((a for a in every if sum(a) <= self.degree), key=lambda a: (sum(a), a)), dtype=np.int64)
+        axes = range(self.inputs)
+        chosen = (combinations_with_replacement(axes, total) for total in range(self.degree + 1))
+        every = (tuple(map(each.count, axes)) for some in chosen for each in some)
+        return np.array(sorted(every, key=lambda a: (sum(a), a)), dtype=np.int64)
 
     @cached_property
     def totals(self) -> Indices:
         """Total degrees (multi-indices,)."""
         return np.asarray(self.exponents.sum(axis=1))
+
+    @cached_property
+    def starts(self) -> Indices:
+        """Where each total degree starts."""
+        return np.searchsorted(self.totals, np.arange(self.degree + 1))
 
     @cached_property
     def place(self) -> dict[tuple[int, ...], int]:

@@ -103,8 +103,8 @@ class RowRun:
         parts = [
             _head(exact, noise, box, self.machine, sharp) for exact, noise in zip(self.heads, self.noise, strict=True)
         ]
-        off = np.sum([part[0] for part in parts], axis=0) + self.beside[1]
-        size = np.sum([part[1] for part in parts], axis=0) + self.beside[0]
+        off = np.sum([np.zeros(len(lower)), *(part[0] for part in parts)], axis=0) + self.beside[1]
+        size = np.sum([np.zeros(len(lower)), *(part[1] for part in parts)], axis=0) + self.beside[0]
         found = (off + gamma(max(self.terms - 1, 0), self.machine.roundoff) * (off + size)) * SLACK
         return np.where(np.isnan(found), np.inf, found)
 

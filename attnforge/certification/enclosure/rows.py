@@ -46,7 +46,7 @@ class Entry:
 
 def prove_rows(statement: Statement) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
-    run, tokens = statement.run, _tokens(statement)
+    run, tokens = statement.run, tokens_of(statement)
     keys = max((head.memory_size for head in run.heads), default=0)
     if keys > statement.effort.intervals // CELLS_A_KEY:
         raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")
@@ -56,7 +56,7 @@ def prove_rows(statement: Statement) -> Proof:
     known: dict[object, tuple[float, str | None]] = {}
     with precision(READ):
         rows = read_rows(run, tokens)
-        for entry in _entries(statement, tokens):
+        for entry in entries_of(statement, tokens):
             heads = rows[entry.row].output(entry.feature)
             line = _line(heads, entry, ends, statement)
             on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)  # refuses what overflows
@@ -78,7 +78,7 @@ def _along(line: Line, statement: Statement) -> tuple[float, str | None]:
     return found.bound, found.limit
 
 
-def _tokens(statement: Statement) -> int:
+def tokens_of(statement: Statement) -> int:
     """How many tokens are looked at; one stands for any number of tokens that read none but themselves."""
     run, target = statement.run, statement.target
     rows = target.rows if isinstance(target, TruncatedLinear) else 1
@@ -89,7 +89,7 @@ def _tokens(statement: Statement) -> int:
     return run.tokens or rows
 
 
-def _entries(statement: Statement, tokens: int) -> Iterator[Entry]:
+def entries_of(statement: Statement, tokens: int) -> Iterator[Entry]:
     """Every output, with its formula."""
     target = statement.target
     if isinstance(target, Formula):

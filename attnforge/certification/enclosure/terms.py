@@ -44,6 +44,8 @@ class Term:
 def terms_of(network: Network, target: Formula, domain: Box) -> list[Term] | None:
     """The network and the formula as sums of terms; None if they are one, or do not fit together."""
     encode, heads = read_heads(network)
+    if not all(map(_is_one_map, encode)):
+        return None
     reads = [_reads(encode, head) for head in heads]
     groups = sorted(set(reads), key=lambda inputs: (len(inputs), inputs))
     if len(groups) < 2 or () in groups:
@@ -57,6 +59,11 @@ def terms_of(network: Network, target: Formula, domain: Box) -> list[Term] | Non
         shares[home].append(summand)
     members = {group: [head for head, own in zip(heads, reads, strict=True) if own == group] for group in groups}
     return [_term(encode, group, members[group], shares[group], target, domain) for group in groups]
+
+
+def _is_one_map(layer: Linear) -> bool:
+    first = layer.terms[0].map
+    return len(layer.terms) == 1 and first is not None and first.ndim == 2
 
 
 def _reads(encode: tuple[Linear, ...], head: Head) -> Inputs:

@@ -1,0 +1,251 @@
+r"""Taylor models of many functions on many cells: polynomials with float64 coefficients, and a bound of the rest.
+
+On a cell the variables are counted from its middle in units of its radii: $t \in [-1, 1]^D$. A model stands for every
+function within ``rest`` of $\sum_{|\alpha| \le K} c_\alpha t^\alpha$ there. As no monomial exceeds 1, sums of
+$|c_\alpha|$ bound polynomials; with $A_d$ the sum over $|\alpha| = d$ (``by_degree``), products lose at most
+$\sum_{i + j > K} A_i B_j$. What float64 rounds in coefficients goes to the rest: sums of n products are off by
+$\gamma_n$ of their sizes, in any order, and by the smallest normal number for each that underflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attnforge.balls import Up, gamma
+from attnforge.balls.arrays import TINY, UNIT
+from attnforge.certification.enclosure.jets import Degrees
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+EXPONENTIAL = 10 * UNIT  # relative: NumPy's exp is within 4 units in the last place, and is multiplied once
+POWER = 1 + 2.0**-40  # powers of NumPy are raised by it
+VANISHING = 2.0**-1000  # parts below it are as good as this
+FARTHEST = 60.0  # the logarithm of the largest circle for Cauchy's bound of a tail: its powers do not overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """Coefficients ``c`` (multi-indices, ...) and the bound ``rest`` (...) of what they leave out."""
+
+    table: Degrees
+    c: Array
+    rest: Up
+
+    @classmethod
+    def constant(cls, table: Degrees, values: Array) -> Models:
+        """Numbers.
+
+        >>> Models.constant(Degrees(1, 2), np.array([3.0])).c.ravel().tolist()
+        [3.0, 0.0, 0.0]
+        """
+        c = np.zeros((len(table), *values.shape))
+        c[0] = values
+        return cls(table, c, Up.zeros(*values.shape))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Models], axis: int) -> Models:
+        """Side by side along one of the last axes, counted from the end."""
+        rest = np.concatenate([part.rest.values for part in parts], axis=axis)
+        return cls(parts[0].table, np.concatenate([part.c for part in parts], axis=axis), Up(rest))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes after the multi-indices."""
+        return self.rest.shape
+
+    def __getitem__(self, index: Any) -> Models:
+        """Some of the functions; the index is one of the axes after the first."""
+        picked = index if isinstance(index, tuple) else (index,)
+        return Models(self.table, self.c[(slice(None), *picked)], self.rest[picked])
+
+    def by_degree(self) -> Up:
+        """Sums of |coefficients| of each total degree (K + 1, ...)."""
+        sizes = np.add.reduceat(np.abs(self.c), self.table.starts, axis=0)
+        return Up.of(sizes) * (1.0 + gamma(2 * len(self.table)))
+
+    def swing(self) -> Up:
+        """How far a function may be from its first coefficient."""
+        return Up(np.abs(self.c[1:])).sum(0) + self.rest
+
+    def varying(self) -> Array:
+        """About how much the polynomials vary along each axis (..., D)."""
+        return np.asarray(np.moveaxis(np.abs(self.c), 0, -1) @ self.table.exponents)
+
+    def size(self) -> Up:
+        """Upper bounds of |function|."""
+        return self.swing() + Up.of(self.c[0])
+
+    def range(self) -> tuple[Array, Array]:
+        """Lower and upper bounds; exact ones of constants."""
+        swing, first = self.swing().values, self.c[0]
+        low, high = np.nextafter(first - swing, -np.inf), np.nextafter(first + swing, np.inf)
+        return np.where(swing == 0, first, low), np.where(swing == 0, first, high)
+
+    def wider(self, more: Up | npt.ArrayLike) -> Models:
+        """With so much added to the rest."""
+        return Models(self.table, self.c, self.rest + more)
+
+    def __add__(self, other: Models) -> Models:
+        c = self.c + other.c
+        both = (self.c != 0) & (other.c != 0)  # adding zero is exact
+        return Models(self.table, c, self.rest + other.rest + Up(np.abs(c) * both).sum(0) * UNIT)
+
+    def __neg__(self) -> Models:
+        return Models(self.table, -self.c, self.rest)
+
+    def __sub__(self, other: Models) -> Models:
+        return self + (-other)
+
+    def scaled(self, factor: Array) -> Models:
+        """Times numbers (...)."""
+        c = self.c * factor
+        rounding = Up(np.abs(c)).sum(0) * UNIT + np.where(factor == 0, 0.0, len(self.table) * TINY)
+        return Models(self.table, c, self.rest * factor + rounding)
+
+    def less(self, number: Array) -> Models:
+        """Minus numbers (...)."""
+        c = np.broadcast_to(self.c, (len(self.c), *np.broadcast_shapes(self.c.shape[1:], number.shape))).copy()
+        c[0] -= number
+        return Models(self.table, c, self.rest + Up(np.abs(c[0]) * (number != 0)) * UNIT)
+
+    def through(self, matrix: Array) -> Models:
+        """Times a matrix (m, m'), or as many as fit (..., m, m'), along the last axis; entries may be rounded once."""
+        c = self.c @ matrix if matrix.ndim == 2 else np.moveaxis(np.moveaxis(self.c, 0, -2) @ matrix, -2, 0)
+        sizes, told = Up.of(matrix), Up(np.abs(self.c)).sum(0)[..., None, :]
+        rest = (self.rest[..., None, :] @ sizes + (told @ sizes) * gamma(matrix.shape[-2] + 2))[..., 0, :]
+        return Models(self.table, c, rest + self._underflow(matrix.shape[-2], c))
+
+    def mixed(self, matrix: Array) -> Models:
+        """A matrix (n', n) times these, along the axis before the last."""
+        c, sizes, told = matrix @ self.c, Up.of(matrix), Up(np.abs(self.c)).sum(0)
+        rest = sizes @ self.rest + (sizes @ told) * gamma(matrix.shape[1] + 2)
+        return Models(self.table, c, rest + self._underflow(matrix.shape[1], c))
+
+    def _underflow(self, terms: int, c: Array) -> Up:
+        return Up(np.full(c.shape[1:], len(self.table) * terms * TINY))
+
+    def sum(self, axis: int = -1) -> Models:
+        """Sums along one of the last axes, counted from the end."""
+        rounding = Up(np.abs(self.c)).sum(0).sum(axis) * gamma(self.c.shape[axis])
+        return Models(self.table, self.c.sum(axis=axis), self.rest.sum(axis) + rounding)
+
+    def __mul__(self, other: Models) -> Models:
+        table = self.table
+        one, two = sorted((self, other), key=lambda each: int(each.present().sum()))
+        c = np.zeros((len(table), *np.broadcast_shapes(one.c.shape[1:], two.c.shape[1:])))
+        for i in np.flatnonzero(one.present()):
+            target = table.targets[i]
+            c[target] += one.c[i] * two.c[: len(target)]
+        return Models(table, c, _product_rest(one, two))
+
+    def present(self) -> npt.NDArray[np.bool_]:
+        """The multi-indices with coefficients that are not all zero."""
+        return np.asarray(self.c.reshape(len(self.c), -1).any(axis=1))
+
+    def over(self, other: Models, least: Array) -> Models:
+        r"""The quotient by functions that are at least this large, and positive.
+
+        With q any polynomial, $|n/d - q| = |n - q d|/d$; its coefficients make all of $n - q d$ up to degree K vanish,
+        to rounding.
+        """
+        table = self.table
+        c = np.zeros_like(self.c)
+        for row, (of, rest) in enumerate(_splits(table)):
+            c[row] = (self.c[row] - (other.c[of] * c[rest]).sum(axis=0)) / other.c[0]
+        found = Models(table, c, Up.zeros(*self.rest.shape))
+        left = self.rest + _product_rest(found, other) + other.size() * (len(table) * TINY)
+        return Models(table, c, left / least)
+
+    def exp(self) -> Models:
+        r"""$e^{c_0} e^{p + r}$, p a polynomial without constant term and r the rest.
+
+        The coefficients of $e^p$ obey $\alpha_i e_\alpha = \sum_\beta \beta_i p_\beta e_{\alpha - \beta}$ for every i,
+        and are at most those of the same with $|p_\beta|$, whose sum is $e^{A(1)}$, $A(z) = \sum_d A_d z^d$. Roundings
+        add up to $\gamma_{K(T + 4)} e^{A(1)}$ of T coefficients, products that underflow to $4 T^2$ smallest normal
+        numbers of that; what is left out, by Cauchy, to $\rho^{-K-1} e^{A(\rho)}$ for any $\rho \ge 1$. Where the
+        range from zero on is as good, it is taken: far keys on large cells.
+        """
+        table, first = self.table, self.c[0]
+        parts = self.by_degree()[1:]
+        c = np.zeros_like(self.c)
+        c[0] = 1.0
+        for row, (of, rest, share) in enumerate(_recursion(table), start=1):
+            c[row] = (share.reshape(-1, *(1,) * first.ndim) * self.c[of] * c[rest]).sum(axis=0)
+        whole = exp_above(first, parts.sum(0))
+        tail = _exp_tail(first, parts)
+        made = gamma(table.degree * (len(table) + 4)) + EXPONENTIAL + 4 * len(table) ** 2 * TINY
+        lost = parts.sum(0).exp() * (4 * len(table) ** 2 * TINY)
+        off = whole * (self.rest.expm1() + made) + tail + lost
+        half = exp_above(first, self.swing()) * 0.5
+        poor = ~(off.values < half.values)
+        c = np.where(poor, 0.0, c * np.exp(first))
+        c[0] = np.where(poor, half.values, c[0])
+        return Models(table, c, Up(np.where(poor, half.values, off.values)))
+
+    def between(self, low: Array, high: Array) -> Models:
+        """The same functions, known to lie in a range: where their models swing more, that is all there is."""
+        middle = low / 2 + high / 2
+        half = np.nextafter(np.maximum(high - middle, middle - low), np.inf)
+        better = ~((self.swing().values >= half) | np.isnan(self.c[0]))
+        c = np.where(better, self.c, 0.0)
+        c[0] = np.where(better, c[0], middle)
+        return Models(self.table, c, Up(np.where(better, self.rest.values, half)))
+
+
+def _product_rest(one: Models, two: Models) -> Up:
+    """What a product of models leaves out of its kept coefficients."""
+    table, a, b = one.table, one.by_degree(), two.by_degree()
+    from_on = Up.of(np.cumsum(b.values[:0:-1], axis=0)) * (1.0 + gamma(2 * table.degree))  # the highest degrees first
+    first, second = a.sum(0), b.sum(0)
+    kept = first * second
+    terms = min(int(each.present().sum()) for each in (one, two))  # of the sum that a coefficient is
+    rest = one.rest * (second + two.rest) + first * two.rest + kept * gamma(terms + 2)
+    return rest + (a[1:] * from_on).sum(0) + (kept.values > 0) * (len(table) ** 2 * TINY)
+
+
+def exp_above(first: Array, more: Up) -> Up:
+    """Above exp(first + more)."""
+    return Up.exp_of(np.nextafter(first + more.values, np.inf))
+
+
+def _exp_tail(first: Array, parts: Up) -> Up:
+    r"""$e^{c_0} \rho^{-K-1} e^{A(\rho)}$ for the best of some $\rho$: about where the largest $A_d \rho^d$ is K + 1."""
+    degree = len(parts.values)
+    steps = np.arange(1.0, degree + 1).reshape(-1, *(1,) * first.ndim)
+    about = (np.log2((degree + 1) / np.maximum(parts.values, VANISHING)) / steps).min(axis=0)
+    tail = Up(np.full(first.shape, np.inf))
+    for less in (0.0, 0.5, 1.0, 2.0):
+        radius = np.exp2(np.clip(about - less, 0.0, FARTHEST))
+        whole = exp_above(first, (parts * (radius**steps * POWER)).sum(0))
+        tail = tail.least(whole * (radius ** -(degree + 1.0) * POWER))
+    return Up(np.where(parts.sum(0).values == 0, 0.0, tail.values))
+
+
+@lru_cache
+def _splits(table: Degrees) -> tuple[tuple[Indices, Indices], ...]:
+    """For each multi-index, all ways to write it as a sum of two, the first of them not zero."""
+    return tuple(_ways(table, row) for row in range(len(table)))
+
+
+def _ways(table: Degrees, row: int) -> tuple[Indices, Indices]:
+    below = np.flatnonzero((table.exponents[1 : row + 1] <= table.exponents[row]).all(axis=1)) + 1
+    rest = [table.place[tuple(map(int, table.exponents[row] - table.exponents[of]))] for of in below]
+    return below, np.array(rest, dtype=np.int64)
+
+
+@lru_cache
+def _recursion(table: Degrees) -> tuple[tuple[Indices, Indices, Array], ...]:
+    r"""The same from the second on, with $\beta_i/\alpha_i$ for one i of each."""
+    found = []
+    for row, (of, rest) in list(enumerate(_splits(table)))[1:]:
+        i = int(np.flatnonzero(table.exponents[row])[0])
+        share = table.exponents[of, i] / table.exponents[row, i]
+        found.append((of[share > 0], rest[share > 0], share[share > 0]))
+    return tuple(found)
