@@ -3,7 +3,7 @@
 Literal layouts, gates, residuals, several heads of one form, weights of any origin: each output is a sum of softmax
 heads with affine scores (:mod:`.affine_heads`), expanded along the form (:mod:`.line`, :mod:`.one_input`); what the run
 adds is bounded on the same form (:mod:`.row_run`). Scores need not be functions of the form exactly: what they are not
-widens them.
+widens them. Tokens that share one head of few features are looked at together (:mod:`.shared_head`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
+from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.targets import Box, Formula, TruncatedLinear
@@ -45,8 +46,21 @@ class Entry:
 
 
 def prove_rows(statement: Statement) -> Proof:
+    """The rows of several tokens at once, where they share a head of few features; else one by one."""
+    tokens = _tokens(statement)
+    if tokens > 1:
+        try:
+            proof = prove_shared_head(statement, tokens)
+        except CertificateError:
+            return _one_by_one(statement, tokens)
+        if np.isfinite(proof.bound):
+            return proof
+    return _one_by_one(statement, tokens)
+
+
+def _one_by_one(statement: Statement, tokens: int) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
-    run, tokens = statement.run, _tokens(statement)
+    run = statement.run
     keys = max((head.memory_size for head in run.heads), default=0)
     if keys > statement.effort.intervals // CELLS_A_KEY:
         raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")
