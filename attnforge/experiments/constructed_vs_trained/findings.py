@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS, STARTS
+from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, ENCLOSURE, PARTS, STARTS, THEOREM
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import fit_slope
 from attnforge.experiments.table import Table
@@ -90,17 +90,16 @@ def went(table: Table, start: str) -> Finding:
 
 
 def bounded_again(table: Table) -> Finding:
-    """Whether what every training ends with has a bound: by enclosure on cells, not outward-rounded throughout."""
-    ends = [each.rows[-1] for each in journeys(table)]
-    bounded = sum(row.get("bound") is not None for row in ends)
-    theorem = sum(row.get("theorem") is not None for row in ends)
+    """Whether a bound of what every training ends with is proved."""
+    ends = Table.of(each.rows[-1] for each in journeys(table))
+    bounded = ends.having("bound")
+    by = {proof: len(bounded.where(proof=proof)) for proof in (THEOREM, ENCLOSURE)}
     evidence = (
-        f"{bounded} of {len(ends)} bounded again on cells, in float64 with a margin for rounding; {theorem} of them "
-        "also proved by the theorem, rounded outward"
+        f"{len(bounded)} of {len(ends)} proved again, with outward rounding: {by[THEOREM]} by the theorem's rows of "
+        f"anchors, {by[ENCLOSURE]} by enclosure"
     )
-    return Finding.judged(
-        "what training makes of the construction can be bounded again", bounded == len(ends), evidence
-    )
+    claim = "what training makes of the construction can be bounded again"
+    return Finding.judged(claim, len(bounded) == len(ends), evidence)
 
 
 def middle(table: Table, kind: str, column: str) -> dict[int, float]:
