@@ -46,16 +46,26 @@ class Entry:
 
 
 def prove_rows(statement: Statement) -> Proof:
-    """The rows of several tokens at once, where they share a head of few features; else one by one."""
+    """The rows of several tokens at once, where they share a head and the proof comes to its end; else one by one."""
     tokens = _tokens(statement)
-    if tokens > 1:
-        try:
-            proof = prove_shared_head(statement, tokens)
-        except CertificateError:
-            return _one_by_one(statement, tokens)
-        if np.isfinite(proof.bound):
-            return proof
-    return _one_by_one(statement, tokens)
+    together = _at_once(statement, tokens)
+    if together is not None and together.limit is None:
+        return together
+    try:
+        alone = _one_by_one(statement, tokens)
+    except (CertificateError, RefusalError):
+        if together is None or not np.isfinite(together.bound):
+            raise
+        return together
+    return alone if together is None else min(together, alone, key=lambda each: each.bound)
+
+
+def _at_once(statement: Statement, tokens: int) -> Proof | None:
+    """The proof of tokens that share one head; none where they do not, or there is one token."""
+    try:
+        return prove_shared_head(statement, tokens) if tokens > 1 else None
+    except CertificateError:
+        return None
 
 
 def _one_by_one(statement: Statement, tokens: int) -> Proof:

@@ -24,7 +24,7 @@ from attnforge.balls import Balls, gamma
 from attnforge.balls.arrays import TINY
 from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.enclosure.factors import factor_head
-from attnforge.certification.enclosure.fitted import MOST_INPUTS, NEGLIGIBLE, boxes_allowed
+from attnforge.certification.enclosure.fitted import FEWEST, MOST_INPUTS, NEGLIGIBLE, boxes_allowed
 from attnforge.certification.enclosure.run import SLACK, MemoryRun, Weights, rounding
 from attnforge.certification.enclosure.several_inputs import BATCH, ENCLOSED, FLOORS, ErrorOnBoxes
 from attnforge.certification.statement import Proof, Statement
@@ -47,12 +47,13 @@ def prove_shared_head(statement: Statement, tokens: int) -> Proof:
         raise CertificateError("This proof covers one truncated linear function a token", target.describe())
     features = _features(statement, tokens)
     network = Network((_layer(statement.run),), features.error.shape[1], 1)
-    if network.features > MOST_INPUTS:
-        raise CertificateError(f"A shared head reads up to {MOST_INPUTS} features", str(network.features))
+    cells = boxes_allowed(network, statement.effort)
+    if network.features > MOST_INPUTS or cells < FEWEST * statement.effort.boxes:
+        got = f"{network.features} features, {network.heads[0].memory_size:,} keys"
+        raise CertificateError(f"A shared head reads up to {MOST_INPUTS} features and has few keys", got)
     form = _form(features, target)
     error = _HeadError(network.heads[0], *form, (target.lower, target.upper))
-    rules = Rules(CLOSE, boxes_allowed(network, statement.effort), BATCH)
-    found = branch_and_bound(error.look, *_ends(features), rules, statement.progress)
+    found = branch_and_bound(error.look, *_ends(features), Rules(CLOSE, cells, BATCH), statement.progress)
     added = rounding(MemoryRun((), network.heads, machine), found.lower, found.upper, NEGLIGIBLE * found.bound)
     parts = {"fit": found.bound, "form": _off(features, target, *form), "rounding": added}
     return Proof(parts, assumptions=(ENCLOSED,), limit=found.limit)
@@ -82,9 +83,15 @@ def _features(statement: Statement, tokens: int) -> Tokens:
 def _form(features: Tokens, target: TruncatedLinear) -> tuple[Array, float]:
     """The numbers g and g_0; any would do."""
     w, slopes = np.broadcast_to(target.w, features.slope.shape[:2]), features.slope.mid
-    weights: Array = np.linalg.lstsq(slopes.reshape(-1, slopes.shape[-1]), w.ravel())[0].astype(np.float64)
+    try:
+        weights: Array = np.linalg.lstsq(slopes.reshape(-1, slopes.shape[-1]), w.ravel())[0].astype(np.float64)
+    except np.linalg.LinAlgError:
+        weights = np.full(slopes.shape[-1], np.nan)
     left = target.t - features.constant.mid @ weights
-    return weights, float(left.min() / 2 + left.max() / 2)
+    level = float(left.min() / 2 + left.max() / 2)
+    if not np.all(np.isfinite([*weights, level])):
+        raise CertificateError("Features follow a linear form that float64 can hold", "numbers too large or too small")
+    return weights, level
 
 
 def _off(features: Tokens, target: TruncatedLinear, weights: Array, level: float) -> float:

@@ -37,16 +37,16 @@ def moved(network: Network, size: float, seed: int) -> Network:
     return unflatten(skeleton, {**arrays, **noise})
 
 
-def prove(network: Network, dtype: str = "float64", cells: int = 20_000) -> Proof:
+def prove(network: Network, dtype: str = "float64", cells: int = 20_000, target: TruncatedLinear = TARGET) -> Proof:
     run = rounded(network, dtype)
     with np.errstate(all="ignore"):
-        return prove_shared_head(Statement(run, TARGET, TARGET.domain, machine(dtype), Effort(boxes=cells)), 3)
+        return prove_shared_head(Statement(run, target, target.domain, machine(dtype), Effort(boxes=cells)), 3)
 
 
-def largest_error(network: Network, points: int = 20_000) -> float:
+def largest_error(network: Network, points: int = 20_000, target: TruncatedLinear = TARGET) -> float:
     corners = np.random.default_rng(1).choice([-1.0, 1.0], size=(200, 3, 2))
     x = np.concatenate([np.random.default_rng(0).uniform(-1, 1, (points, 3, 2)), corners])
-    return float(np.abs(network(x)[..., 0] - TARGET.values(x)).max())
+    return float(np.abs(network(x)[..., 0] - target.values(x)).max())
 
 
 @pytest.mark.parametrize("c", [0.7, 1.4, 2.7, 30.0])
@@ -95,6 +95,25 @@ def test_one_token_that_moved_is_charged() -> None:
     moved = replace(small_head(), layers=(replace(maps, constant=maps.constant + shift), attention))
     assert largest_error(moved) > 0.15
     assert largest_error(moved) <= prove(moved).bound <= 1.5 * largest_error(moved) + prove(small_head()).bound
+
+
+def test_tokens_of_one_form_on_boxes_of_their_own() -> None:
+    ends = np.array([[1.0, 0.5], [0.3, 1.0], [0.1, 0.2]])
+    target = TruncatedLinear(W[0], T[0], -2, 2, af.Box(-ends, ends))
+    plan = AnchorPlan(12, 1.4 / (4 / 11) ** 2)
+    network = moved(TruncatedLinearHead().build(target, plan), 1e-3, 1)
+    x = np.random.default_rng(0).uniform(-ends, ends, (20_000, 3, 2))
+    error = float(np.abs(network(x)[..., 0] - target.values(x)).max())
+    assert error <= prove(network, target=target).bound <= 1.3 * error
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e150, 1e300])
+def test_features_of_any_size_are_bounded(factor: float) -> None:
+    encode, attention = small_head().layers
+    maps: Any = encode
+    terms = (replace(maps.terms[0], map=factor * np.asarray(maps.terms[0].map)),)
+    network = replace(small_head(), layers=(replace(maps, terms=terms), attention))
+    assert 1.9 < largest_error(network, 1_000) <= prove(network, cells=1_000).bound
 
 
 def _two_heads(network: Network) -> Network:

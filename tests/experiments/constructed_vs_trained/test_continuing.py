@@ -20,7 +20,7 @@ def with_values(network: Network, change: Any) -> Network:
 
 
 def test_a_head_as_it_was_built_is_proved_by_the_theorem_and_one_that_moved_by_enclosure() -> None:
-    assert proved(small_head(), TARGET, 1)["proof"] == "theorem"
+    assert proved(small_head(), TARGET, 4_000)["proof"] == "theorem"
     noise = 0.05 * np.random.default_rng(0).standard_normal((12, 1))
     network = with_values(small_head(), lambda values: values + noise)
     x = np.random.default_rng(1).uniform(-1, 1, (20_000, 3, 2))
@@ -31,6 +31,6 @@ def test_a_head_as_it_was_built_is_proved_by_the_theorem_and_one_that_moved_by_e
 
 
 def test_where_nothing_is_proved_the_reason_is_told() -> None:
-    found = proved(with_values(small_head(), lambda values: 1e307 * values), TARGET, 1)
+    found = proved(with_values(small_head(), lambda values: 1e307 * values), TARGET, 4_000)
     assert found["bound"] is None
     assert "Sums over the keys of a head must stay below" in str(found["proof"])

@@ -15,7 +15,7 @@ from attnforge.experiments.settings import quick
 from tests.experiments.constructed_vs_trained.softmax import softmax_over_anchors
 
 EXPERIMENT = ConstructedVsTrained()
-TINY = replace(quick(ConstructedVsTrainedSettings), heads=(1,), epochs=1, further=1, cells=1)
+TINY = replace(quick(ConstructedVsTrainedSettings), heads=(1,), epochs=1, further=1)
 
 
 def test_cases_are_distinct_scalars_and_all_but_the_continued_are_timed_alone() -> None:
