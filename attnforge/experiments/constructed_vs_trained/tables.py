@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attnforge.experiments.constructed_vs_trained.findings import TIMES, change, journeys, middle, plain, ratios
+from attnforge.experiments.constructed_vs_trained.findings import TIMES, journeys, middle, plain, ratios
 from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS
-from attnforge.experiments.table import Table, markdown
+from attnforge.experiments.table import Table, change, markdown
 
 SHOWN = {"hard": "hard", "tuned": "tuned", "mean": "c = 1.4"}  # in the table of ratios
 WHY = (
@@ -65,9 +65,9 @@ def journey(table: Table) -> str:
     lines = []
     for way in journeys(table):
         last = way.rows[-1]
-        changes = [change(way.having(column), column) for column in ("mse", "error", "bound")]
+        changes = [change(way.having(column).numbers(column)) for column in ("mse", "error", "bound")]
         if last["bound"] is None:
             changes[-1] = "none"
-        moved = [last["proof"], f"{last['moved']:.2g}", change(way, "undecided")]
+        moved = [last["proof"], f"{last['moved']:.2g}", change(way.numbers("undecided"))]
         lines.append([last["start"], PARTS[last["part"]], f"{last['rate']:g}", *changes, *moved])
     return markdown([*header, "proved by", "largest change", "undecided"], lines)
