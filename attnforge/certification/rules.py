@@ -19,6 +19,7 @@ from attnforge.certification.enclosure.factors import shows_product
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
 from attnforge.certification.enclosure.stack import prove_stack
+from attnforge.certification.enclosure.several_inputs import ENCLOSED
 from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.statement import Proof, Statement
@@ -30,7 +31,6 @@ from attnforge.targets import AttentionHead, Formula, ReluNetwork, Table, Trunca
 
 UNPROVED = "fitted values: the error between the points looked at is not bounded"
 UNKNOWN = "nothing is known of the target's smoothness"
-ENCLOSED = "the proof's own exp, sinh and cosh in float64 are within 4 units in the last place"
 
 SAMPLES = 256  # points at which it is seen whether a head chooses or blends
 DEPARTED = 2.0**12  # roundings of the largest number met: built weights, of thousands of keys, depart by no more

@@ -15,7 +15,7 @@ from attnforge.experiments.clamp import LOWER, REACH, UPPER, one_head
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting
-from attnforge.experiments.table import Array, Table, markdown
+from attnforge.experiments.table import Array, Table, markdown, span
 from attnforge.plot.rates import SERIES, no_minor_labels
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -195,7 +195,7 @@ def _floor(table: Table, dtype: str) -> Finding:
     refused = table.where(kind="truncated_linear", dtype=dtype, refused=True).distinct("p")
     evidence = (
         f"best p = {p[best]:.0f} with error {errors[best]:.3g} (bound {bounds[best]:.3g}); bound / error "
-        f"{(bounds / errors).min():.2f} to {(bounds / errors).max():.2f}; "
+        f"{span(bounds / errors, '.2f')}; "
         + (f"above {USEFUL:g} times float64's error from p = {min(off)} on; " if off else "no floor in the sweep; ")
         + (f"refused from p = {min(refused)} on" if refused else "nothing refused")
     )
@@ -231,7 +231,7 @@ def _refusals(table: Table) -> Finding:
     parts = []
     for dtype in rows.distinct("dtype"):
         of = ratio[[name == dtype for name in rows.texts("dtype")]]
-        parts.append(f"{dtype} {np.min(of):.2g} to {np.max(of):.2g}")
+        parts.append(f"{dtype} {span(of)}")
     broken = [
         f"; {row['target']} in {row['dtype']}: named {row['smallest_tol']:.2g}, measured {row['error']:.2g}, proved "
         f"{row['bound']:.2g}"

@@ -23,7 +23,7 @@ from attnforge.experiments.experiment import Case, Experiment, Finding, Row, cro
 from attnforge.experiments.panels import Panel, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Array, Table, markdown
+from attnforge.experiments.table import Array, Table, change, markdown, span
 from attnforge.plot.rates import SERIES
 
 JUMP, CENTRE, RADIUS = 1 / 3, (0.45, 0.55), 0.3
@@ -237,9 +237,7 @@ def _agreement(table: Table) -> Finding:
     """The softmax passes from cell to cell smoothly, which may cost nothing."""
     rows = table.where(kind="rate").having("exact")
     ratio = rows.numbers("error") / rows.numbers("exact")
-    evidence = (
-        f"{len(rows)} networks, error / closed form of the averages' error {ratio.min():.4f} to {ratio.max():.4f}"
-    )
+    evidence = f"{len(rows)} networks, error / closed form of the averages' error {span(ratio, '.4f')}"
     claim = "the head errs no more than the cell averages it is made of"
     return Finding.judged(claim, bool(ratio.max() < 1 + CLOSE), evidence)
 
@@ -256,11 +254,9 @@ def _check(table: Table) -> Finding:
 
 def _summary(table: Table, name: str, norm: int) -> list[str]:
     rows = _of(table, name, norm)
-    columns = [(f"{rows.numbers(c)[0]:.3g}", f"{rows.numbers(c)[-1]:.3g}") for c in ("error", "exact", "sup")]
-    cells = rows.numbers("cells")
-    texts = ["" if "nan" in first else f"{first} to {last}" for first, last in columns]
-    texts[2] = texts[2] or "infinite"
-    return [TARGETS[name].title, f"L{norm}", f"{cells[0]:.0f} to {cells[-1]:.0f}", *texts]
+    cells, *columns = (rows.numbers(column) for column in ("cells", "error", "exact", "sup"))
+    error, exact_error, sup = ("" if np.isnan(column[0]) else change(column) for column in columns)
+    return [TARGETS[name].title, f"L{norm}", change(cells, ".0f"), error, exact_error, sup or "infinite"]
 
 
 def _curves(table: Table, column: str, norm: int) -> list[Any]:

@@ -15,7 +15,7 @@ from attnforge.experiments.experiment import Case, Experiment, Finding, Row, cro
 from attnforge.experiments.panels import Panel, band, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Array, Table, markdown
+from attnforge.experiments.table import Array, Table, change, markdown, span
 from attnforge.plot.rates import Curve
 
 SENTINELS = {"hard": 1, "tuned": 2}  # a side: hard heads leak e^(-2c) with one, tuned ones need a second
@@ -157,8 +157,7 @@ def _pooled(table: Table, kind: str) -> Finding:
     slope, steps = fit_slope(_products(rows), error), error * own / (UPPER - LOWER)
     evidence = (
         f"slope {slope}; error times n H at most {(error * _products(rows)).max():.3g}. Sentinels are no anchors: "
-        f"in steps h = (b - a) / (H (n - 2r) - 1) the error is {steps.min():.3f} to {steps.max():.3f} "
-        "whatever n and H"
+        f"in steps h = (b - a) / (H (n - 2r) - 1) the error is {span(steps, '.3f')} whatever n and H"
     )
     claim = f"{kind} heads: error O(1/(nH)), over all n and H"
     return Finding.judged(claim, slope.low <= -1, evidence)
@@ -177,13 +176,13 @@ def _fixed_total(table: Table, kind: str) -> Finding:
     """Heads that share a fixed number of anchors compute what one head does."""
     rows = table.where(kind=kind, fixed="all").ordered("heads")
     error, keys, heads = rows.numbers("error"), rows.numbers("keys_in_all"), rows.numbers("heads")
-    within = float((error / error[0]).max()), float((error / error[0]).min())
+    factors = error / error[0]
     evidence = (
-        f"from {heads[0]:.0f} to {heads[-1]:.0f} heads the error changes by factors {within[1]:.3f} to "
-        f"{within[0]:.3f}, while sentinels raise the keys stored from {keys[0]:.0f} to {keys[-1]:.0f}"
+        f"from {change(heads, '.0f')} heads the error changes by factors {span(factors, '.3f')}, while sentinels raise "
+        f"the keys stored from {change(keys, '.0f')}"
     )
     claim = f"{kind} heads: with the anchors of all heads together fixed, more heads do not lower the error"
-    return Finding.judged(claim, within[0] <= STEADY and within[1] >= 1 / STEADY, evidence)
+    return Finding.judged(claim, bool(factors.max() <= STEADY and factors.min() >= 1 / STEADY), evidence)
 
 
 def _trained_rate(table: Table) -> Finding:

@@ -129,6 +129,24 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def span(numbers: npt.ArrayLike, form: str = ".2g") -> str:
+    """The least and the largest.
+
+    >>> span([3.0, 1.0, 2.0])
+    '1 to 3'
+    """
+    return f"{np.min(numbers):{form}} to {np.max(numbers):{form}}"
+
+
+def change(numbers: Sequence[Any] | Array, form: str = ".3g") -> str:
+    """The first and the last.
+
+    >>> change([3.0, 7.0, 1.0])
+    '3 to 1'
+    """
+    return f"{numbers[0]:{form}} to {numbers[-1]:{form}}"
+
+
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

@@ -3,7 +3,7 @@
 Literal layouts, gates, residuals, several heads of one form, weights of any origin: each output is a sum of softmax
 heads with affine scores (:mod:`.affine_heads`), expanded along the form (:mod:`.line`, :mod:`.one_input`); what the run
 adds is bounded on the same form (:mod:`.row_run`). Scores need not be functions of the form exactly: what they are not
-widens them.
+widens them. Tokens that share one head of few features are looked at together (:mod:`.shared_head`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
+from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.targets import Box, Formula, TruncatedLinear
@@ -45,8 +46,31 @@ class Entry:
 
 
 def prove_rows(statement: Statement) -> Proof:
+    """The rows of several tokens at once, where they share a head and the proof comes to its end; else one by one."""
+    tokens = tokens_of(statement)
+    together = _at_once(statement, tokens)
+    if together is not None and together.limit is None:
+        return together
+    try:
+        alone = _one_by_one(statement, tokens)
+    except (CertificateError, RefusalError):
+        if together is None or not np.isfinite(together.bound):
+            raise
+        return together
+    return alone if together is None else min(together, alone, key=lambda each: each.bound)
+
+
+def _at_once(statement: Statement, tokens: int) -> Proof | None:
+    """The proof of tokens that share one head; none where they do not, or there is one token."""
+    try:
+        return prove_shared_head(statement, tokens) if tokens > 1 else None
+    except CertificateError:
+        return None
+
+
+def _one_by_one(statement: Statement, tokens: int) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
-    run, tokens = statement.run, tokens_of(statement)
+    run = statement.run
     keys = max((head.memory_size for head in run.heads), default=0)
     if keys > statement.effort.intervals // CELLS_A_KEY:
         raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")

@@ -56,14 +56,13 @@ EDGE = 2 * (1 + 1e-9)  # step sizes of exactly two over the curvature are not re
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """Bounds for one prompt: of the drift (d, K) by parts, of one step by parts, in the Euclidean norm, and q.
+    """Bounds for one prompt: of the drift (d, K) by parts, of one step by parts, and q.
 
     ``minimiser`` is None where q = 1: nothing then says how fast the exact iteration converges.
     """
 
     parts: dict[str, float]
     step: dict[str, float]
-    euclidean: float
     contraction: float
     minimiser: float | None
 
@@ -95,7 +94,6 @@ def prompt_drift(
     return Drift(
         {name: part for name, part in zip(PARTS, parts, strict=True) if name in names},
         {name: part for name, part in zip(PARTS, largest.most(0).values.tolist(), strict=True) if name in names},
-        float(network),
         float(q),
         float(away) if float(q) < 1 else None,
     )

@@ -8,7 +8,7 @@ from attnforge.experiments.boundary.networks import BARE, ENDS, MIDDLE, NEAR, TO
 from attnforge.experiments.claims import falls_as
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table
+from attnforge.experiments.table import Table, span
 
 SPIKE = 2.0  # times the interior's error: then errors spike
 
@@ -75,8 +75,8 @@ def fitted_anywhere(table: Table) -> Finding:
     near, inside = rows.numbers("distance") <= NEAR, rows.numbers("distance") >= MIDDLE
     anchors, error = rows.numbers("anchors"), rows.numbers("error")
     evidence = (
-        f"{len(rows)} heads, error at most {error.max():.2g}; {anchors[near].min():.0f} to {anchors[near].max():.0f} "
-        f"anchors with the transition near the end, {anchors[inside].min():.0f} to {anchors[inside].max():.0f} inside"
+        f"{len(rows)} heads, error at most {error.max():.2g}; {span(anchors[near], '.0f')} anchors with the transition "
+        f"near the end, {span(anchors[inside], '.0f')} inside"
     )
     claim = f"fitted heads follow transitions and kinks to {TOL:g} wherever they are"
     return Finding.judged(claim, bool(error.max() <= TOL), evidence)

@@ -25,7 +25,7 @@ class ConstructedVsTrainedSettings(Settings):
         (1e-3, 1e-4, 1e-5), (1e-4,), explain="Step sizes of training that starts from the construction."
     )
     further: int = setting(50, 5, explain="Epochs of training that starts from the construction.")
-    cells: int = setting(40_000, 4_000, explain="Of the proof along the form: more cells, a smaller bound.")
+    cells: int = setting(40_000, 4_000, explain="Boxes that a proof may look at: more of them, a smaller bound.")
 
 
 class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):

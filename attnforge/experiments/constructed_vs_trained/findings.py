@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS, STARTS
+from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, ENCLOSURE, PARTS, STARTS, THEOREM
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table
+from attnforge.experiments.table import Table, change, span
 
 RATIO = 100.0  # what the comparison is expected to exceed
 GAIN = 0.99  # of the mean square error: what is not below it is no gain
@@ -47,7 +47,7 @@ def falls_with_heads(table: Table) -> list[Finding]:
     if len(rows.distinct("heads")) < 2:
         return []
     slope = fit_slope(*rows.points("heads", "mse"))
-    spans = [f"{heads}: {span(values.tolist())}" for heads, values in rows.grouped("heads", "mse").items()]
+    spans = [f"{heads}: {span(values)}" for heads, values in rows.grouped("heads", "mse").items()]
     medians = _listed(middle(table, "trained", "mse"))
     evidence = f"slope {slope} over {len(rows)} runs; H = {', '.join(spans)}; medians {medians}"
     claim = "trained: the mean square error falls with H (Hu et al.)"
@@ -60,9 +60,7 @@ def printed(table: Table) -> Finding:
     """How much larger than the printed loss the error of the one feature with a target is."""
     rows = table.where(kind="trained")
     ratio = rows.numbers("mse") / rows.numbers("printed")
-    evidence = (
-        f"the error of the feature that has a target is {ratio.min():.1f} to {ratio.max():.1f} times what is printed"
-    )
+    evidence = f"the error of the feature that has a target is {span(ratio, '.1f')} times what is printed"
     return Finding("the loss averages 32 output features, 31 of which have target 0", "measured", evidence)
 
 
@@ -85,22 +83,22 @@ def went(table: Table, start: str) -> Finding:
     first = way.numbers("mse")[0]
     claim = f"training from the construction lowers its mean square error: {CONSTRUCTED[start]}"
     where = f"{PARTS[way.texts('part')[0]]}, step size {way.distinct('rate')[0]:g}"
-    evidence = f"best of {len(ends)} ({where}): {first:.3g} to {best:.3g}; largest error {change(way, 'error')}"
-    return Finding.judged(claim, bool(best < GAIN * first), f"{evidence}; bound {change(way.having('bound'), 'bound')}")
+    evidence = f"best of {len(ends)} ({where}): {first:.3g} to {best:.3g}; largest error {change(way.numbers('error'))}"
+    bounds = way.having("bound").numbers("bound")
+    return Finding.judged(claim, bool(best < GAIN * first), f"{evidence}; bound {change(bounds)}")
 
 
 def bounded_again(table: Table) -> Finding:
-    """Whether what every training ends with has a bound: by enclosure on cells, not outward-rounded throughout."""
-    ends = [each.rows[-1] for each in journeys(table)]
-    bounded = sum(row.get("bound") is not None for row in ends)
-    theorem = sum(row.get("theorem") is not None for row in ends)
+    """Whether a bound of what every training ends with is proved."""
+    ends = Table.of(each.rows[-1] for each in journeys(table))
+    bounded = ends.having("bound")
+    by = {proof: len(bounded.where(proof=proof)) for proof in (THEOREM, ENCLOSURE)}
     evidence = (
-        f"{bounded} of {len(ends)} bounded again on cells, in float64 with a margin for rounding; {theorem} of them "
-        "also proved by the theorem, rounded outward"
+        f"{len(bounded)} of {len(ends)} proved again, with outward rounding: {by[THEOREM]} by the theorem's rows of "
+        f"anchors, {by[ENCLOSURE]} by enclosure"
     )
-    return Finding.judged(
-        "what training makes of the construction can be bounded again", bounded == len(ends), evidence
-    )
+    claim = "what training makes of the construction can be bounded again"
+    return Finding.judged(claim, len(bounded) == len(ends), evidence)
 
 
 def middle(table: Table, kind: str, column: str) -> dict[int, float]:
@@ -136,22 +134,3 @@ def plain(value: float) -> str:
         return f"{value:.2g}"
     digits = len(str(int(abs(value)))) - 2
     return f"{round(value, -digits):,.0f}"
-
-
-def span(values: Sequence[float]) -> str:
-    """The least and the largest.
-
-    >>> span([3.0, 1.0, 2.0])
-    '1 to 3'
-    """
-    return f"{min(values):.2g} to {max(values):.2g}"
-
-
-def change(way: Table, column: str) -> str:
-    """The first and the last.
-
-    >>> change(Table.of([{"mse": 3.0}, {"mse": 1.0}]), "mse")
-    '3 to 1'
-    """
-    values = way.numbers(column)
-    return f"{values[0]:.3g} to {values[-1]:.3g}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attnforge.experiments.constructed_vs_trained.findings import TIMES, change, journeys, middle, plain, ratios
+from attnforge.experiments.constructed_vs_trained.findings import TIMES, journeys, middle, plain, ratios
 from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, PARTS
-from attnforge.experiments.table import Table, markdown
+from attnforge.experiments.table import Table, change, markdown
 
 SHOWN = {"hard": "hard", "tuned": "tuned", "mean": "c = 1.4"}  # in the table of ratios
 WHY = (
@@ -13,10 +13,11 @@ WHY = (
     "coordinates, not a vanishing gradient: a softer head differs in two query weights, 2c and c, that must fall in "
     "step, and a change of one alone shifts where the head sees y, the more the further the key is from the middle; "
     "Adam changes each by itself. For the same reason large steps shake the weights. The table does not separate "
-    "these causes. The theorem's proof charges every change at its worst and refuses once all weights have moved; the "
-    "bound is then enclosed along the form (`attnforge.experiments.constructed_vs_trained.form_bound`), for all inputs "
-    "of the domain as before, but in float64 with a margin for rounding instead of outward rounding. The "
-    "best of several trainings is chosen on the data that its error is reported on."
+    "these causes. A bound is that of `certify`, proved with outward rounding for all inputs of the domain. The "
+    "theorem's rows of anchors charge every change at its worst and are refused once all weights have moved; then the "
+    "head is enclosed on boxes of what it reads, for all tokens at once, and what each token's features are off a "
+    "common linear form is added (`attnforge.certification.enclosure.shared_head`). The best of several trainings is "
+    "chosen on the data that its error is reported on."
 )
 
 
@@ -64,8 +65,9 @@ def journey(table: Table) -> str:
     lines = []
     for way in journeys(table):
         last = way.rows[-1]
-        changes = [change(way.having(column), column) for column in ("mse", "error", "bound")]
-        theorem = "refused" if last.get("theorem") is None else f"{last['theorem']:.3g}"
-        moved = [theorem, f"{last['moved']:.2g}", change(way, "undecided")]
+        changes = [change(way.having(column).numbers(column)) for column in ("mse", "error", "bound")]
+        if last["bound"] is None:
+            changes[-1] = "none"
+        moved = [last["proof"], f"{last['moved']:.2g}", change(way.numbers("undecided"))]
         lines.append([last["start"], PARTS[last["part"]], f"{last['rate']:g}", *changes, *moved])
-    return markdown([*header, "theorem's proof", "largest change", "undecided"], lines)
+    return markdown([*header, "proved by", "largest change", "undecided"], lines)

@@ -20,6 +20,7 @@ CONSTRUCTED = {
 }
 STARTS = ("hard", "tuned", "mean")  # of these, what training starts from
 PARTS = {"all": "all weights", "values": "values only"}
+THEOREM, ENCLOSURE = "theorem", "enclosure"  # what proves a bound: the rows of anchors, or boxes of what a head reads
 
 
 class Task:

@@ -9,7 +9,7 @@ import numpy as np
 from attnforge.experiments.dimension.networks import CELLS, short
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import Slope, fit_base, fit_slope
-from attnforge.experiments.table import Array, Table
+from attnforge.experiments.table import Array, Table, span
 
 Points = tuple[Array, Array]  # (d, keys)
 
@@ -34,7 +34,7 @@ def cells_grow_exponentially(table: Table) -> Finding:
     d, keys = cells.points("d", "keys")
     evidence = (
         f"gaussian, tol {tol:g}: keys grow as {fit_base(d, keys)}^d, {short(int(keys[-1]))} at d = {d[-1]:.0f}; "
-        f"{len(built)} networks small enough to be built use {used.min():.0%} to {used.max():.0%} of the tolerance"
+        f"{len(built)} networks small enough to be built use {span(used, '.0%')} of the tolerance"
     )
     power, exponential = misfits((d, keys))
     claim = "hard cells and two layers: keys grow exponentially with d"
@@ -98,7 +98,7 @@ def _compared(table: Table, target: str) -> str:
         for row in sparse.rows
         if len(same := full.where(d=row["d"], tol=row["tol"]))
     ]
-    return f"{min(ratios):.2g} to {max(ratios):.2g} times the keys of the full grid" if ratios else ""
+    return f"{span(ratios)} times the keys of the full grid" if ratios else ""
 
 
 def tolerances_kept(table: Table) -> Finding:

@@ -16,7 +16,7 @@ from attnforge.experiments.experiment import Finding, Row
 from attnforge.experiments.in_context.problems import DTYPES, EXAMPLES, FEATURES, KINDS, Problem, problem
 from attnforge.experiments.panels import curve
 from attnforge.experiments.slope import Slope, fit_base, fit_slope
-from attnforge.experiments.table import Array, Table, markdown
+from attnforge.experiments.table import Array, Table, change, markdown
 
 ONE_STEP, CONVERGED = 1e-10, 1e-9  # of |step| and |w*|: what float64 must keep to for the claims to be called confirmed
 SIZED = ("least squares", "logistic")  # regressions whose prompts have several sizes
@@ -189,15 +189,13 @@ def by_size(table: Table) -> Finding:
     """How drift depends on either size."""
     parts = []
     for kind in SIZED:
-        spans = [_span(rows, column) for column, rows in _by_size(table, kind).items()]
+        sizes = {column: rows.points(column, "drift") for column, rows in _by_size(table, kind).items()}
+        spans = [
+            f"{change(drift, '.1e')} for {column} = {change(size, ',.0f')}" for column, (size, drift) in sizes.items()
+        ]
         blocks = table.where(part="size", kind=kind).numbers("block_error").max()
         parts.append(f"{kind} {', '.join(spans)}, blocks to {blocks:.1e}")
     return Finding("drift against the size of the prompt, float64", "measured", "; ".join(parts))
-
-
-def _span(rows: Table, column: str) -> str:
-    size, drift = rows.points(column, "drift")
-    return f"{drift[0]:.1e} to {drift[-1]:.1e} for {column} = {size[0]:.0f} to {size[-1]:,.0f}"
 
 
 def _by_size(table: Table, kind: str) -> dict[str, Table]:

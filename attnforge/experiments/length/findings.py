@@ -7,7 +7,7 @@ from attnforge.experiments.experiment import Finding
 from attnforge.experiments.length.costs import FLOOR
 from attnforge.experiments.length.networks import LOWER, UPPER
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table
+from attnforge.experiments.table import Table, change, span
 
 LONG = 500  # tokens from which on times are fitted: shorter calls are overhead
 
@@ -25,7 +25,7 @@ def head_rate(table: Table, n: int, sentinels: int) -> Finding:
     steps = rows.numbers("error") * (rows.numbers("p") - 1) / (UPPER - LOWER)
     slope, last = fit_slope(*rows.points("H", "error")), rows.rows[-1]
     evidence = (
-        f"slope {slope} in H; from {steps[0]:.3f} to {steps[-1]:.3f} steps; {last['error']:.3g} with {last['H']} heads "
+        f"slope {slope} in H; from {change(steps, '.3f')} steps; {last['error']:.3g} with {last['H']} heads "
         f"and {last['p']:,} anchors"
     )
     claim = f"n = {n:,} keys a head, {sentinels} sentinels a side: error O(1/(nH))"
@@ -80,7 +80,7 @@ def feasible(table: Table) -> Finding:
 
 
 def _ends(table: Table) -> str:
-    return f"{table.numbers('n').min():,.0f} to {table.numbers('n').max():,.0f}"
+    return span(table.numbers("n"), ",.0f")
 
 
 def _d(table: Table) -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from attnforge.anchors import tuned
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.table import Array, Table
+from attnforge.experiments.table import Array, Table, span
 from attnforge.experiments.temperature.heads import BEYOND, DTYPES, FITTED, HEADS
 
 SMALLEST = {"float64": 2.0**-1074, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}  # above zero
@@ -101,7 +101,7 @@ def argmax_and_sharpness(table: Table) -> Finding:
             rows = curve(table, head, dtype).where(not_finite=0.0)
             lost = 100 * rows.numbers("lost")[rows.numbers("c") >= 1]
             if len(lost) and lost.max() > 0:
-                parts.append(f"{head}, {dtype}: {lost.min():.2g} to {lost.max():.2g} % of the queries")
+                parts.append(f"{head}, {dtype}: {span(lost)} % of the queries")
     claim = "lost argmax against sharpness, from c = 1 on until scores overflow: it depends on it little"
     return Finding(claim, "measured", "; ".join(parts) or "no query loses its key")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnforge.experiments.constructed_vs_trained import ConstructedVsTrained, ConstructedVsTrainedSettings
+from attnforge.experiments.constructed_vs_trained.task import ENCLOSURE
 from attnforge.experiments.table import Cell, Table
 
 EXPERIMENT = ConstructedVsTrained()
@@ -18,8 +19,8 @@ def made_up(*, ratio: float = 1000.0, gain: float = 0.5, proved: bool = True) ->
         elif case["kind"] == "continued":
             for epoch in (0, 50):
                 after = {"mse": 1e-3 * gain ** (epoch / 50), "error": 0.1, "moved": 0.1, "undecided": 0.5}
-                bound = 0.2 if proved or not epoch else None
-                rows.append({**case, **after, "epoch": epoch, "bound": bound, "theorem": None})
+                bound, proof = (0.2, ENCLOSURE) if proved or not epoch else (None, "the time allowed")
+                rows.append({**case, **after, "epoch": epoch, "bound": bound, "proof": proof})
             continue
         else:
             row |= {"mse": 4.0 / case["heads"] / ratio, "error": 0.1, "bound": 0.2, "seconds": 10.0 / ratio}

@@ -11,7 +11,7 @@ from attnforge.experiments.constructed_vs_trained.networks import build, trained
 from attnforge.experiments.constructed_vs_trained.task import KEYS, STARTS, Task
 from attnforge.network.flatten import digest
 from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear
-from tests.experiments.constructed_vs_trained.moved_weights import TARGET, as_module, small_head
+from tests.experiments.constructed_vs_trained.small_head import TARGET, as_module, small_head
 from tests.experiments.constructed_vs_trained.softmax import softmax_over_anchors
 
 TASK = Task(0)

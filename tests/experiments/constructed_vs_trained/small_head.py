@@ -1,4 +1,4 @@
-"""A small head, and its weights moved as training would move them."""
+"""A small head, and it as a module that can be trained."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 import attnforge as af
-from attnforge.experiments.constructed_vs_trained.networks import trained_network
 from attnforge.network import Network
 from attnforge.runtime import AttentionNetwork, TargetModule
 from attnforge.targets import TruncatedLinear
@@ -22,12 +21,3 @@ def small_head(c: float = 1.4, anchors: int = 12) -> Network:
 
 def as_module(network: Network) -> TargetModule:
     return TargetModule(AttentionNetwork(network, torch.float64, True), "tokens", False)
-
-
-def moved(network: Network, size: float, seed: int) -> Network:
-    """The network with noise on every weight, by way of a module as training would do it."""
-    module, generator = as_module(network), torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in module.parameters():
-            weight += size * torch.randn(weight.shape, generator=generator, dtype=torch.float64)
-    return trained_network(module, network)
