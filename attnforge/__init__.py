@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .network import Network as Network
     from .targets import Box as Box
     from .targets import Lipschitz as Lipschitz
+    from .targets import formula as formula
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
@@ -55,7 +56,7 @@ HOMES = {
     "attnforge.measurement": ("AttentionWeights", "Diagnosis"),
     "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
-    "attnforge.targets": ("Box", "Lipschitz"),
+    "attnforge.targets": ("Box", "Lipschitz", "formula"),
 }
 MODULES = ("anchors", "constructions", "in_context", "plot")
 
