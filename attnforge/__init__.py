@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .network import Network as Network
     from .targets import Box as Box
     from .targets import Lipschitz as Lipschitz
-    from .targets import formula as formula
+    from .targets.tracing import formula as formula
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
@@ -56,7 +56,8 @@ HOMES = {
     "attnforge.measurement": ("AttentionWeights", "Diagnosis"),
     "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
-    "attnforge.targets": ("Box", "Lipschitz", "formula"),
+    "attnforge.targets": ("Box", "Lipschitz"),
+    "attnforge.targets.tracing": ("formula",),
 }
 MODULES = ("anchors", "constructions", "in_context", "plot")
 

@@ -11,7 +11,7 @@ from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
 from attnforge.targets.table import Grid, Table, as_table
 from attnforge.targets.target import Target, TruncatedForm
-from attnforge.targets.tracing import Traced, formula
+from attnforge.targets.tracing import Traced
 from attnforge.targets.truncated_linear import TruncatedLinear
 
 __all__ = [
@@ -37,6 +37,5 @@ __all__ = [
     "as_box",
     "as_lipschitz",
     "as_table",
-    "formula",
     "target_from_data",
 ]
