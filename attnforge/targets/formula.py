@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from flint import arb
@@ -15,6 +15,7 @@ from attnforge.effort import check_time
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.expression import (
+    Apply,
     Node,
     derivative,
     enclose,
@@ -26,17 +27,18 @@ from attnforge.targets.expression import (
     variables,
 )
 from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.functions import FUNCTIONS
-from attnforge.targets.expression.intervals import Interval
+from attnforge.targets.expression.functions import FUNCTIONS, function_of, is_joined
+from attnforge.targets.expression.intervals import Interval, is_undefined
 from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.rectified import rectified
-from attnforge.targets.expression.tree import name_problem
+from attnforge.targets.expression.tree import bottom_up, children, name_problem
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
 
 CELLS = 1024  # of the box, on which derivatives are enclosed to prove a Lipschitz constant
+SHOWN = 80  # characters of a subexpression quoted in a reason
 
 
 class Formula(Target):
@@ -49,12 +51,19 @@ class Formula(Target):
     layout: Literal["function"] = "function"
 
     def __init__(self, expression: Any, domain: Box, names: tuple[str, ...] | None = None) -> None:
-        self.tree = _tree(expression)
+        self.tree = _tree(expression, names)
         self.domain = domain if domain.shape else domain.fixed((max(1, len(variables(self.tree))),))
         if len(self.domain.shape) != 1:
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
         self._names = _input_names(variables(self.tree), names, self.domain.shape[0])
         self._check_finite()
+        self._check_defined()
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Names of the inputs that the formula does not read."""
+        read = variables(self.tree)
+        return tuple(name for name in self._names if name not in read)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,19 +117,31 @@ class Formula(Target):
     @cached_property
     def _proved(self) -> Lipschitz | None:
         slopes = [derivative(self.tree, name) for name in self._names]
-        per_axis = max(1, int(CELLS ** (1 / len(self._names))))
-        edges = [np.linspace(a, b, per_axis + 1) for a, b in zip(self.domain.lower, self.domain.upper, strict=True)]
         worst = 0.0
         with precision():
-            for cell in itertools.product(range(per_axis), repeat=len(edges)):
+            for box in self._cells():
                 check_time("bounding derivatives")
-                pairs = zip(self._names, cell, edges, strict=True)
-                box = {name: Interval(arb(edge[i]), arb(edge[i + 1])) for name, i, edge in pairs}
                 total = add_up(*(_magnitude(bounds(slope, box)) for slope in slopes))
                 if not np.isfinite(total) or not np.isfinite(_magnitude(bounds(self.tree, box))):
                     return None
                 worst = max(worst, total)
         return Lipschitz(worst, proved=True)
+
+    def _cells(self) -> Iterator[dict[str, Interval]]:
+        """Some boxes that cover the domain."""
+        per_axis = max(1, int(CELLS ** (1 / len(self._names))))
+        edges = [np.linspace(a, b, per_axis + 1) for a, b in zip(self.domain.lower, self.domain.upper, strict=True)]
+        for cell in itertools.product(range(per_axis), repeat=len(edges)):
+            pairs = zip(self._names, cell, edges, strict=True)
+            yield {name: Interval(arb(edge[i]), arb(edge[i + 1])) for name, i, edge in pairs}
+
+    def check_joined(self) -> None:
+        """Refuse a `where` whose branches are not known to meet: no continuous network follows a jump closely."""
+        apart = (node for node in bottom_up(self.tree) if _is_choice(node) and not is_joined(node))
+        if (node := next(apart, None)) is not None:
+            requirement = "The branches of where(...) must meet at the border, and this must be seen from the formula"
+            remedy = "Write it with max, min, abs or clamp, as branches that agree there, or use max_affine with norm=1"
+            raise TargetError(requirement, f"`{to_text(node)[:SHOWN]}`", remedy)
 
     def on(self, domain: Box) -> Formula:
         """The same formula on another box."""
@@ -146,6 +167,29 @@ class Formula(Target):
             where = ", ".join(f"{name}={value:g}" for name, value in zip(self._names, self.domain.middle, strict=True))
             raise TargetError("The formula must be finite on its domain", f"no finite value at {where}", "Shrink it")
 
+    def _check_defined(self) -> None:
+        """Refuse a formula that may leave where gamma, atan2 and the like are defined, with the reason."""
+        if not any(isinstance(node, Apply) and function_of(node).defined for node in bottom_up(self.tree)):
+            return
+        with precision():
+            for box in self._cells():
+                if is_undefined(bounds(self.tree, box)) and (reason := _undefined(self.tree, box)):
+                    where = ", ".join(f"{x} in [{float(i.lower):g}, {float(i.upper):g}]" for x, i in box.items())
+                    raise TargetError(reason, f"no value is known for {where}", "Shrink the domain")
+
+
+def _is_choice(node: Node) -> TypeGuard[Apply]:
+    return isinstance(node, Apply) and node.function == "where"
+
+
+def _undefined(tree: Node, box: Mapping[str, Interval]) -> str:
+    """What the first function needs that has no value on a box although its arguments have."""
+    for node in bottom_up(tree):
+        needs = function_of(node).defined if isinstance(node, Apply) else ""
+        if needs and is_undefined(bounds(node, box)) and not any(is_undefined(bounds(u, box)) for u in children(node)):
+            return f"{needs}: `{to_text(node)[:SHOWN]}`"
+    return ""
+
 
 def _magnitude(found: Interval) -> float:
     """The largest absolute value in an interval; infinity where it is not known."""
@@ -154,10 +198,10 @@ def _magnitude(found: Interval) -> float:
     return max(upper(abs(found.lower)), upper(abs(found.upper)))
 
 
-def _tree(expression: Any) -> Node:
+def _tree(expression: Any, names: tuple[str, ...] | None) -> Node:
     if isinstance(expression, Node):
         return expression
-    return parse(expression) if isinstance(expression, str) else from_sympy(expression)
+    return parse(expression, names) if isinstance(expression, str) else from_sympy(expression, names or ())
 
 
 def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
@@ -168,9 +212,9 @@ def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: in
             raise TargetError(
                 "The domain names each input once", "; ".join(problems) or str(given), "Use names such as x"
             )
-        taken = [name for name in given if name in FUNCTIONS or any(name in f.aliases for f in FUNCTIONS.values())]
+        taken = [name for name in given if name in FUNCTIONS and not FUNCTIONS[name].arity]
         if taken:
-            got = f"`{taken[0]}`, which in a formula is a function or a number"
+            got = f"`{taken[0]}`, which in a formula is a number"
             raise TargetError("An input needs a name of its own", got, "Rename the input")
         missing = [name for name in found if name not in given]
         if missing:

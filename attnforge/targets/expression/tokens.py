@@ -12,7 +12,7 @@ TOKEN = re.compile(
     r"[ \t\r\n]*(?:"
     r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<sign>\*\*|[-+*/^(),\[\]])"
+    r"|(?P<sign>\*\*|[<>]=?|[-+*/^(),\[\]])"
     r"|(?P<end>\Z))",
     re.ASCII,
 )
@@ -33,7 +33,7 @@ REMEDIES = {
     "\N{SUPERSCRIPT TWO}": "Write `^2`",
     "\N{GREEK SMALL LETTER PI}": "Write `pi`",
 }
-ASCII_REMEDY = "Use ASCII letters, digits and + - * / ^ ( ) [ ] , only"
+ASCII_REMEDY = "Use ASCII letters, digits and + - * / ^ ( ) [ ] < > , only"
 
 
 class Token(NamedTuple):
