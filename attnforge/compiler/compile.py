@@ -17,7 +17,7 @@ from attnforge.compiler.targets import as_target
 from attnforge.effort import UNFINISHED, Effort
 from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
 from attnforge.progress import Progress
-from attnforge.targets import Target
+from attnforge.targets import Formula, Formulas, Target
 from attnforge.targets.evaluation import Evaluation
 from attnforge.theorems import registry
 from attnforge.theorems.construction import Construction
@@ -84,6 +84,8 @@ def compile(
     with budget(effort, timeout, workers, require, progress) as given:
         rows = given.watch.rows if progress else None
         wanted = as_target(target, domain, lipschitz, Evaluation(workers=workers, cache=cache, progress=rows))
+        if isinstance(wanted, Formula | Formulas):
+            wanted.check_joined()
         compiled = _chosen(wanted, tol, runs_in, named, max_anchors, max_bytes, given)
         return polished(compiled, polish == "positions", given) if polish else compiled
 

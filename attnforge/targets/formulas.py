@@ -10,6 +10,7 @@ import numpy as np
 
 from attnforge.balls import Balls
 from attnforge.errors import TargetError
+from attnforge.targets.defined import check_defined, check_joined
 from attnforge.targets.domain import Box
 from attnforge.targets.expression import Node, parse_program, program_text, to_text, variables
 from attnforge.targets.expression.evaluate import evaluate_joined
@@ -52,6 +53,7 @@ class Formulas(Target):
         self.outputs = None if scalar else len(self.trees)
         self._check_size()
         self._check_finite()
+        check_defined(self.trees, self._names, self.domain)
 
     @classmethod
     def from_text(cls, text: str, domain: Box, names: tuple[str, ...] | None = None) -> Formulas:
@@ -62,6 +64,12 @@ class Formulas(Target):
     def names(self) -> tuple[str, ...]:
         """Names of the inputs, in order."""
         return self._names
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Names of the inputs that no formula reads."""
+        read = {*variables(self._root)}
+        return tuple(name for name in self._names if name not in read)
 
     @cached_property
     def text(self) -> str:
@@ -103,6 +111,10 @@ class Formulas(Target):
                 return None
             worst = max(worst, found.constant)
         return Lipschitz(worst, proved=True)
+
+    def check_joined(self) -> None:
+        """Refuse a `where` whose branches are not known to meet."""
+        check_joined(self.trees)
 
     def on(self, domain: Box) -> Formulas:
         """The same formulas on another box."""

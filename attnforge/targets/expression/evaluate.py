@@ -11,9 +11,8 @@ from flint import arb, arb_series, ctx
 
 from attnforge.balls.real import precision as working_precision
 from attnforge.errors import TargetError
-from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.functions import function_of, of_numbers
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, from_ball, is_undefined, to_ball
-from attnforge.targets.expression.series import NotSmoothError
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, fold_joined
 
 Array = npt.NDArray[Any]
@@ -24,7 +23,8 @@ def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
     """The expression at all points at once.
 
     The values broadcast against each other, and the result has their common shape, also when the expression does not
-    use them all. Everything is computed in float64, or in longdouble if a value is (`erf` then has float64 accuracy).
+    use them all. Everything is computed in float64, or in longdouble if a value is (SciPy's functions, such as `erf`,
+    then have float64 accuracy).
     Points where the expression is undefined or overflows give NaN or infinity, without a warning: the caller checks.
 
     A sum of many terms holds one array per term: give large inputs in pieces.
@@ -99,21 +99,6 @@ def at_point(root: Apply, point: Mapping[str, arb]) -> list[arb]:
     return fold_joined(root, visit)
 
 
-def of_numbers(node: Apply, arguments: Sequence[arb]) -> arb:
-    """A function of numbers: by its series of one term, which knows what a jump is worth at zero, or by intervals."""
-    function, before = function_of(node), ctx.cap
-    ctx.cap = 1
-    try:
-        found = function.series(*(arb_series([argument]) for argument in arguments))[0]
-    except NotSmoothError:
-        found = arb.nan()
-    finally:
-        ctx.cap = before
-    if found.is_finite() or any(argument.is_nan() for argument in arguments):
-        return found
-    return to_ball(function.interval(*map(from_ball, arguments)))
-
-
 def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
     """The same from endpoint to endpoint: tight where a ball cannot be, as for sqrt on an interval that starts at 0.
 
@@ -127,9 +112,10 @@ def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
             return Interval(arb(each.value), arb(each.value))
         if isinstance(each, Variable):
             return _lookup(values, each.name)
-        if any(is_undefined(argument) for argument in arguments):
+        function = function_of(each)
+        if any(is_undefined(argument) for argument in arguments) and not function.chooses:
             return UNDEFINED
-        return function_of(each).interval(*arguments)
+        return function.interval(*arguments)
 
     result = fold(node, visit)
     return UNDEFINED if is_undefined(result) else result

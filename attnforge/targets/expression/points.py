@@ -36,9 +36,8 @@ BITS = (128, 512, 2048, 8192)  # tried in turn: 8192 hold what is left where 1e3
 EVALUATING = "evaluating the formula"  # where time runs out
 FEW = 8  # points that tell whether more bits help
 ENOUGH = 2.0**-60  # of a value, or of the largest one: a radius that no float64 can tell from zero
-WRONG = 8  # what an operation may do to a result, and more, in gaps between numbers (`erf` has float64 accuracy)
+WRONG = 8  # what an operation may do to a result, and more, in gaps between numbers
 MAGNIFIED = 2.0**11  # times as much is done on purpose, so that it has digits enough not to cancel by chance
-EXACT = ("-", "abs", "min", "max", "relu", "clamp", "sign", "step")  # they choose an argument, or change a sign
 TRIALS = 2
 VARIETY = 1009  # how many sets of changes there are
 KEPT = 2.0**-41  # of the largest value: what float64 values to build from may be wrong by, 12 of their 53 bits
@@ -144,10 +143,10 @@ def _disturbed(root: Apply, columns: Mapping[str, AnyArray], found: AnyArray) ->
     dtype, rng = found.dtype, np.random.default_rng(0)
     shares = rng.uniform(0.5, 1.0, size=len(found) + VARIETY) * rng.choice((-1.0, 1.0), size=len(found) + VARIETY)
 
-    def changed(values: AnyArray, kind: Any) -> AnyArray:
+    def changed(values: AnyArray, least: float = 0.0, kind: Any = dtype) -> AnyArray:
         start = int(rng.integers(VARIETY))  # every operation and point has a share of its own, neighbours theirs
         by = MAGNIFIED * WRONG * np.finfo(kind).eps * shares[start : start + len(found)]
-        return np.asarray(values * (1 + by.astype(dtype)))
+        return np.asarray(values + np.maximum(np.abs(values), dtype.type(least)) * by.astype(dtype))
 
     def visit(node: Node, arguments: Sequence[AnyArray]) -> AnyArray:
         if isinstance(node, Constant):
@@ -155,9 +154,12 @@ def _disturbed(root: Apply, columns: Mapping[str, AnyArray], found: AnyArray) ->
         if isinstance(node, Variable):
             return columns[node.name]
         if node.function == "+":  # every addition of a long sum rounds
-            return reduce(lambda total, term: changed(total + term, dtype), arguments)
-        value = np.asarray(function_of(node).array(*arguments), dtype=dtype)
-        return value if node.function in EXACT else changed(value, np.float64 if node.function == "erf" else dtype)
+            return reduce(lambda total, term: changed(total + term), arguments)
+        function = function_of(node)
+        value = np.asarray(function.array(*arguments), dtype=dtype)
+        if function.rounding == "none":
+            return value
+        return changed(value, float(function.rounding == "absolute"), dtype if function.extended else np.float64)
 
     for _ in range(TRIALS):
         yield np.stack([np.broadcast_to(run, len(found)) for run in fold_joined(root, visit)], axis=-1)

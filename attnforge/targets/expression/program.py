@@ -5,20 +5,22 @@
     program  =  { name "=" sum ";" } ( sum | "[" sum { "," sum } "]" )
 
 A network of 64 units a layer is a small program, although the text of one of its trees would fill the world. Every name
-is given once, before it is used, and is neither an input nor a function. Each right-hand side is read by :mod:`.parse`.
+is given once, before it is used, and is neither an input nor a function. Each right-hand side is read by :mod:`.parse`;
+one with the bare name of a vector is a vector, too, for reductions to use: ``d = x - y; norm(d)``.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from attnforge.errors import TargetError
 from attnforge.targets.expression.functions import NAMES
-from attnforge.targets.expression.limits import PROGRAM, Limits
-from attnforge.targets.expression.parse import checked_text, parse_part
+from attnforge.targets.expression.limits import PROGRAM
+from attnforge.targets.expression.parse import checked_text, parse_part, vocabulary
+from attnforge.targets.expression.reductions import REDUCTIONS
 from attnforge.targets.expression.text import to_text
-from attnforge.targets.expression.tokens import error_at, tokenize
+from attnforge.targets.expression.tokens import Token, error_at, tokenize
 from attnforge.targets.expression.tree import (
     Apply,
     Node,
@@ -87,48 +89,54 @@ def parse_program(text: str, names: Collection[str] | None = None) -> tuple[Node
     if len(text) > PROGRAM.characters:
         requirement = f"A program may have at most {PROGRAM.characters} characters"
         raise TargetError(requirement, str(len(text)), "Shorten it, or give a callable")
-    reader = _Reader(names)
-    *statements, results = text.split(";")
-    for statement in statements:
-        reader.define(statement)
-    trees = tuple(reader.read(part) for part in (_entries(results) if is_list(results) else [results]))
-    return reader.checked(trees)
+    reader = _Reader(text, names)
+    start = 0
+    while (end := text.find(";", start)) >= 0:
+        reader.define(start, end)
+        start = end + 1
+    return reader.checked(tuple(reader.read(part) for part in _outputs(text, reader.tokens(start))))
 
 
 class _Reader:
     """What has been defined so far, and how many nodes that took."""
 
-    def __init__(self, names: Collection[str] | None) -> None:
-        self.names = names
+    def __init__(self, text: str, names: Collection[str] | None) -> None:
+        self.text, self.names = text, names
+        self.known = vocabulary(text, names)
         self.stems = {name.partition("[")[0] for name in names or ()}
-        self.known: dict[str, Node] = {}
         self.nodes = 0
 
-    def define(self, statement: str) -> None:
-        """Read ``name = expression``."""
-        name, equals, expression = (part.strip() for part in statement.partition("="))
-        if not equals:
-            got = f"`{statement.strip()[:80]}`"
+    def define(self, start: int, end: int) -> None:
+        """Read ``name = expression``, which stands there in the text."""
+        equals = self.text.find("=", start, end)
+        if equals < 0:
+            got = f"`{self.text[start:end].strip()[:80]}`"
             raise TargetError("Before the last `;` every part is `name = expression`", got, "Write t = sin(x); t + t^2")
+        name = self.text[start:equals].strip()
         if problem := self._problem(name):
             raise TargetError(f"A part of a program needs a name of its own: {problem}", f"{name[:80]!r}", "Rename it")
-        self.known[name] = self.read(expression)
+        self.known.parts[name] = self.read(self.tokens(equals + 1, end))
 
-    def read(self, expression: str) -> Node:
+    def tokens(self, start: int, end: int | None = None) -> list[Token]:
+        """Of a part of the text."""
+        return tokenize(self.text, PROGRAM.characters, start, end)
+
+    def read(self, tokens: Sequence[Token]) -> Node:
         """The tree of an expression, with all that has been defined in it."""
-        limits = Limits(PROGRAM.characters, PROGRAM.nodes - self.nodes, PROGRAM.depth)
-        node, made = parse_part(expression, self.known, limits)
-        self.nodes += made
+        node, self.nodes = parse_part(self.text, tokens, self.known, PROGRAM, self.nodes)
         return node
 
     def checked(self, trees: tuple[Node, ...]) -> tuple[Node, ...]:
         """The trees, after checking that their variables are inputs and that no part was named like one."""
-        found = variables(joined([*trees, *self.known.values()]))
-        taken = [name for name in found if name.partition("[")[0] in self.known]
+        used, parts = variables(joined(trees)), self.known.parts
+        found = dict.fromkeys([*used, *variables(joined(parts.values()))])
+        taken = [name for name in found if name.partition("[")[0] in parts]
         if taken:
             requirement = "A part of a program is named before it is used, and unlike the inputs"
             raise TargetError(requirement, f"`{taken[0]}`", "Define it first, or rename it")
-        missing = [] if self.names is None else [name for name in found if name not in self.names]
+        inputs = {*(found if self.names is None else self.names)}
+        vectors = {name for name in self.known.lengths if name not in used}  # bare, for reductions
+        missing = [name for name in found if name not in inputs and name not in vectors]
         if missing:
             got = f"{', '.join(missing[:5])}, where the inputs are {', '.join(list(self.names or ())[:5])}"
             raise TargetError("Every name of a program is an input or defined before it is used", got, "Define it")
@@ -139,24 +147,29 @@ class _Reader:
             return problem
         if "[" in name:
             return "it has no index"
-        if name in NAMES:
+        if name in NAMES or name in REDUCTIONS:
             return "this one is a function or a number"
-        if name in self.known:
+        if name in self.known.parts:
             return "this one is defined twice"
         return "this one is an input" if name in self.stems else ""
 
 
-def _entries(text: str) -> list[str]:
-    """The expressions between the brackets, apart at commas outside parentheses."""
-    tokens = tokenize(text, PROGRAM.characters)
-    last, level, cuts = tokens[-2], 0, [tokens[0].start]
-    if last.text != "]" or len(tokens) < 3:
-        raise error_at(text, last.start, "A list of expressions ends with `]`", "Close the bracket")
-    for token in tokens[1:-2]:
-        level += {"(": 1, ")": -1}.get(token.text, 0)
-        if token.text == "," and level == 0:
-            cuts.append(token.start)
-    return [text[start + 1 : end] for start, end in zip(cuts, [*cuts[1:], last.start], strict=True)]
+def _outputs(text: str, tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The tokens of every output, each with an end of its own: of the list, or of the one expression that there is."""
+    if tokens[0].text != "[":
+        yield tokens
+        return
+    first, level = 1, 0
+    for place, token in enumerate(tokens[1:-1], start=1):
+        level += (token.text in ("(", "[")) - (token.text in (")", "]"))
+        closing = level < 0 and token.text == "]"
+        if closing or (level == 0 and token.text == ","):
+            yield [*tokens[first:place], Token("end", "", token.start)]
+            first = place + 1
+        if closing and tokens[first].kind != "end":
+            raise error_at(text, tokens[first].start, "A list of outputs ends with `]`", "Remove what follows")
+    if level >= 0:
+        raise error_at(text, tokens[0].start, "A list of outputs ends with `]`", "Close the bracket")
 
 
 def _stem(taken: Collection[str]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.targets.expression.reductions import REDUCTIONS
 from attnforge.targets.expression.simplify import ONE, ZERO, of, over
 from attnforge.targets.expression.tree import Constant, Node
 from attnforge.targets.tracing import elementwise
@@ -67,8 +68,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> N
         return along(total, absolute, axis, keepdims) if ord == 1 else largest(absolute, axis, keepdims)
     if ord not in (None, 2, "fro"):
         refuse(f"the norm of order {ord}", "Use 1, 2 or infinity")
-    squares = on_entries(lambda u: elementwise.apply("square", u), x)
-    return on_entries(lambda u: of("sqrt", u), along(total, squares, axis, keepdims))
+    return along(lambda *entries: REDUCTIONS["norm"](entries), x, axis, keepdims)
 
 
 def matmul(a: Any, b: Any) -> Nodes:
@@ -128,7 +128,7 @@ def clip(x: Any, a_min: Any = None, a_max: Any = None) -> Nodes:
 def gelu(x: Any, approximate: str = "none") -> Nodes:
     """Both of torch's."""
     if approximate == "tanh":
-        return on_entries(elementwise.gelu_tanh, x)
+        return on_entries(lambda u: elementwise.apply("gelu_tanh", u), x)
     return on_entries(lambda u: elementwise.apply("gelu", u), x)
 
 

@@ -37,7 +37,7 @@ MATRIX = np.array([[1.0, 2.0], [0.0, 3.0]])
         (lambda x: MATRIX @ x, {"x": 2}, "[x[0] + 2*x[1], 3*x[1]]"),
         (lambda x: x @ MATRIX, {"x": 2}, "[x[0], 2*x[0] + 3*x[1]]"),
         (lambda x: x @ x + np.dot(x, [1, 2]), {"x": 2}, "x[0]^2 + x[1]^2 + x[0] + 2*x[1]"),
-        (lambda x: np.linalg.norm(x), {"x": 2}, "sqrt(x[0]^2 + x[1]^2)"),
+        (lambda x: np.linalg.norm(x), {"x": 2}, "hypot(x[0], x[1])"),
         (lambda x: np.linalg.norm(x, 1), {"x": 2}, "abs(x[0]) + abs(x[1])"),
         (lambda x: np.sum(x) / 2 + np.prod(x), {"x": 2}, "(x[0] + x[1])/2 + x[0]*x[1]"),
         (lambda x: np.mean(x) - np.max(x) + x.min(), {"x": 2}, "(x[0] + x[1])/2 - max(x[0], x[1]) + min(x[0], x[1])"),
