@@ -163,3 +163,15 @@ def test_names_of_a_vector():
 def test_refusals(make, match):
     with pytest.raises(af.TargetError, match=match):
         make()
+
+
+def test_jumps_and_poles_are_refused_as_of_one_formula():
+    with pytest.raises(af.TargetError, match=r"branches of where.* must meet"):
+        af.compile("t = x^2; [where(x < 0, t, t + 1), x]", {"x": (-1, 2)}, tol=1e-2)
+    with pytest.raises(af.TargetError, match="gamma"):
+        Formulas.from_text("[gamma(x), x]", af.Box([-1.5], [2.5]))
+    assert Formulas.from_text("d = x - 1; [where(d < 0, 0, d), gamma(x)]", af.Box([0.5], [2.5])).outputs == 2
+
+
+def test_inputs_that_no_formula_reads_are_named():
+    assert Formulas.from_text("[x, 2*x]", af.Box([0, 0], [1, 1]), ("x", "y")).unused == ("y",)
