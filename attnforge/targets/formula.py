@@ -32,6 +32,7 @@ from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.rectified import rectified
 from attnforge.targets.expression.tree import name_problem
+from attnforge.targets.extension import continuous
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
@@ -40,6 +41,8 @@ from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_d
 class Formula(Target):
     """An expression tree with an order of its inputs, on a box with one axis an input.
 
+    ``original`` is the tree as written; ``tree`` what it means, also where sin(u)/u is written and u may be zero.
+
     >>> Formula("clamp(2*x + y, -1, 1)", Box([-1, -1], [1, 1]), ("x", "y")).values(np.array([[0.25, 0.0]]))
     array([0.5])
     """
@@ -47,11 +50,13 @@ class Formula(Target):
     layout: Literal["function"] = "function"
 
     def __init__(self, expression: Any, domain: Box, names: tuple[str, ...] | None = None) -> None:
-        self.tree = _tree(expression, names)
-        self.domain = domain if domain.shape else domain.fixed((max(1, len(variables(self.tree))),))
+        self.original = _tree(expression, names)
+        found = variables(self.original)
+        self.domain = domain if domain.shape else domain.fixed((max(1, len(found)),))
         if len(self.domain.shape) != 1:
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
-        self._names = input_names(variables(self.tree), names, self.domain.shape[0])
+        self._names = input_names(found, names, self.domain.shape[0])
+        self.tree, self.extension = continuous(self.original, self._names, self.domain)
         self._check_finite()
         check_defined((self.tree,), self._names, self.domain)
 
@@ -129,15 +134,15 @@ class Formula(Target):
 
     def on(self, domain: Box) -> Formula:
         """The same formula on another box."""
-        return Formula(self.tree, domain, self._names)
+        return Formula(self.original, domain, self._names)
 
     def describe(self) -> str:
         """The expression as text."""
-        return to_text(self.tree)
+        return to_text(self.original)
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """For a file: the text, which is parsed again on loading."""
-        return {"kind": "formula", "text": to_text(self.tree), "names": list(self._names)}, box_to_data(self.domain)
+        return {"kind": "formula", "text": to_text(self.original), "names": list(self._names)}, box_to_data(self.domain)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Formula:
