@@ -102,6 +102,9 @@ def test_the_truncated_form_encloses_the_numbers():
         ("1/(x - x)", ("x", "y"), "finite"),
         ("log(x)", ("x", "y"), "finite"),
         ("x +", ("x", "y"), None),
+        ("x", ("x[a]", "y"), "names each input once"),
+        ("x", ("x[", "y"), "names each input once"),
+        ("x", (f"x[{'9' * 5000}]", "y"), "needs an interval"),
     ],
 )
 def test_bad_formulas(text, names, match):

@@ -44,8 +44,8 @@ def vector_lengths(names: Iterable[str]) -> dict[str, int]:
     """
     found: dict[str, set[int]] = {}
     for name in names:
-        stem, bracket, index = name.rstrip("]").partition("[")
-        if bracket:
+        stem, _, index = name.rstrip("]").partition("[")
+        if index.isdecimal() and len(index) < 10:  # other names are refused as such
             found.setdefault(stem, set()).add(int(index))
     return {stem: len(indices) if max(indices) < len(indices) else 0 for stem, indices in found.items()}
 
