@@ -88,12 +88,13 @@ def _check_shapes(network: Network, target: Target) -> None:
 def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype: str) -> Certificate:
     sampled = proof.status == "sampled"
     limits = () if sampled or proof.limit is None else (LIMITED.format(limit=proof.limit),)
+    assumptions = proof.assumptions if sampled else (*_given(proof), arithmetic(dtype), *_own(proof), *limits)
     return Certificate(
         status=proof.status,
         bound=None if sampled else proof.bound,
         norm="sup",
         parts=dict(proof.parts),
-        assumptions=proof.assumptions if sampled else (*_given(proof), arithmetic(dtype), *_own(proof), *limits),
+        assumptions=(*assumptions, *([target.extension] if target.extension else [])),
         dtype=dtype,
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
         digest=digest(network),

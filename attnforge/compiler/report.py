@@ -8,7 +8,7 @@ import numpy as np
 
 from attnforge.certification import Certificate
 from attnforge.network import count_parameters
-from attnforge.targets import Box
+from attnforge.targets import Box, Formula, Formulas
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled
@@ -19,6 +19,8 @@ def facts(compiled: Compiled) -> dict[str, str]:
     total, nonzero = count_parameters(compiled.network)
     certificate: Certificate | None = compiled.certificate
     lines = {"target": compiled.target.describe()}
+    if isinstance(compiled.target, Formula | Formulas) and compiled.target.unused:
+        lines["unused"] = f"{', '.join(compiled.target.unused)}: not in the formula"
     if certificate is not None and certificate.bound is None:
         lines["certificate"] = "SAMPLED: no error bound is proved, the error below is the largest one seen"
     lines |= {

@@ -2,6 +2,7 @@
 
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
+from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
 from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, PromptTarget
 from attnforge.targets.joint import JointFunction
@@ -10,6 +11,7 @@ from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
 from attnforge.targets.table import Grid, Table, as_table
 from attnforge.targets.target import Target, TruncatedForm
+from attnforge.targets.tracing import Traced
 from attnforge.targets.truncated_linear import TruncatedLinear
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "AttentionHead",
     "Box",
     "Formula",
+    "Formulas",
     "Function",
     "Grid",
     "Iteration",
@@ -28,6 +31,7 @@ __all__ = [
     "ReluNetwork",
     "Table",
     "Target",
+    "Traced",
     "TruncatedForm",
     "TruncatedLinear",
     "as_box",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from flint import arb
 from attnforge.balls import Balls, add_up, precision, upper
 from attnforge.effort import check_time
 from attnforge.errors import TargetError
+from attnforge.targets.defined import cells, check_defined, check_joined
 from attnforge.targets.domain import Box
 from attnforge.targets.expression import (
     Node,
@@ -32,15 +32,16 @@ from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.rectified import rectified
 from attnforge.targets.expression.tree import name_problem
+from attnforge.targets.extension import continuous
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
 
-CELLS = 1024  # of the box, on which derivatives are enclosed to prove a Lipschitz constant
-
 
 class Formula(Target):
     """An expression tree with an order of its inputs, on a box with one axis an input.
+
+    ``original`` is the tree as written; ``tree`` what it means, also where sin(u)/u is written and u may be zero.
 
     >>> Formula("clamp(2*x + y, -1, 1)", Box([-1, -1], [1, 1]), ("x", "y")).values(np.array([[0.25, 0.0]]))
     array([0.5])
@@ -49,12 +50,21 @@ class Formula(Target):
     layout: Literal["function"] = "function"
 
     def __init__(self, expression: Any, domain: Box, names: tuple[str, ...] | None = None) -> None:
-        self.tree = _tree(expression)
-        self.domain = domain if domain.shape else domain.fixed((max(1, len(variables(self.tree))),))
+        self.original = _tree(expression, names)
+        found = variables(self.original)
+        self.domain = domain if domain.shape else domain.fixed((max(1, len(found)),))
         if len(self.domain.shape) != 1:
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
-        self._names = _input_names(variables(self.tree), names, self.domain.shape[0])
+        self._names = input_names(found, names, self.domain.shape[0])
+        self.tree, self.extension = continuous(self.original, self._names, self.domain)
         self._check_finite()
+        check_defined((self.tree,), self._names, self.domain)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Names of the inputs that the formula does not read."""
+        read = variables(self.tree)
+        return tuple(name for name in self._names if name not in read)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,31 +118,31 @@ class Formula(Target):
     @cached_property
     def _proved(self) -> Lipschitz | None:
         slopes = [derivative(self.tree, name) for name in self._names]
-        per_axis = max(1, int(CELLS ** (1 / len(self._names))))
-        edges = [np.linspace(a, b, per_axis + 1) for a, b in zip(self.domain.lower, self.domain.upper, strict=True)]
         worst = 0.0
         with precision():
-            for cell in itertools.product(range(per_axis), repeat=len(edges)):
+            for box in cells(self._names, self.domain):
                 check_time("bounding derivatives")
-                pairs = zip(self._names, cell, edges, strict=True)
-                box = {name: Interval(arb(edge[i]), arb(edge[i + 1])) for name, i, edge in pairs}
                 total = add_up(*(_magnitude(bounds(slope, box)) for slope in slopes))
                 if not np.isfinite(total) or not np.isfinite(_magnitude(bounds(self.tree, box))):
                     return None
                 worst = max(worst, total)
         return Lipschitz(worst, proved=True)
 
+    def check_joined(self) -> None:
+        """Refuse a `where` whose branches are not known to meet."""
+        check_joined((self.tree,))
+
     def on(self, domain: Box) -> Formula:
         """The same formula on another box."""
-        return Formula(self.tree, domain, self._names)
+        return Formula(self.original, domain, self._names)
 
     def describe(self) -> str:
         """The expression as text."""
-        return to_text(self.tree)
+        return to_text(self.original)
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """For a file: the text, which is parsed again on loading."""
-        return {"kind": "formula", "text": to_text(self.tree), "names": list(self._names)}, box_to_data(self.domain)
+        return {"kind": "formula", "text": to_text(self.original), "names": list(self._names)}, box_to_data(self.domain)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Formula:
@@ -154,13 +164,13 @@ def _magnitude(found: Interval) -> float:
     return max(upper(abs(found.lower)), upper(abs(found.upper)))
 
 
-def _tree(expression: Any) -> Node:
+def _tree(expression: Any, names: tuple[str, ...] | None) -> Node:
     if isinstance(expression, Node):
         return expression
-    return parse(expression) if isinstance(expression, str) else from_sympy(expression)
+    return parse(expression, names) if isinstance(expression, str) else from_sympy(expression, names or ())
 
 
-def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
+def input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
     """The order of the inputs: as the domain names them, by index x[0], x[1], .., or the only one."""
     if given is not None:
         problems = [f"{name!r}: {problem}" for name in given if (problem := name_problem(name))]
@@ -168,9 +178,9 @@ def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: in
             raise TargetError(
                 "The domain names each input once", "; ".join(problems) or str(given), "Use names such as x"
             )
-        taken = [name for name in given if name in FUNCTIONS or any(name in f.aliases for f in FUNCTIONS.values())]
+        taken = [name for name in given if name in FUNCTIONS and not FUNCTIONS[name].arity]
         if taken:
-            got = f"`{taken[0]}`, which in a formula is a function or a number"
+            got = f"`{taken[0]}`, which in a formula is a number"
             raise TargetError("An input needs a name of its own", got, "Rename the input")
         missing = [name for name in found if name not in given]
         if missing:

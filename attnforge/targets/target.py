@@ -37,7 +37,8 @@ class Target(ABC):
 
     ``layout`` says how points are shaped: ``function`` targets take (..., d) and return (...), ``tokens`` targets
     take (..., n, d) and return (..., n). With ``outputs`` = k both return k values, (..., k) or (..., n, k). A
-    ``prompt`` target takes the examples of a prompt. ``call`` and ``exact`` are what is compared, for people.
+    ``prompt`` target takes the examples of a prompt. ``call`` and ``exact`` are what is compared, for people, and
+    ``extension`` says where a formula is taken as its continuous extension.
     """
 
     layout: Literal["function", "tokens", "prompt"]
@@ -45,6 +46,7 @@ class Target(ABC):
     outputs: int | None = None
     call: str = "net(x)"
     exact: str = "f(x)"
+    extension: str | None = None
 
     @abstractmethod
     def values(self, points: AnyArray) -> AnyArray:

@@ -28,6 +28,14 @@ x, y = sympy.symbols("x y")
         sympy.asin(x / 4) + sympy.acos(y / 4) + sympy.atan(x),
         sympy.exp(-(x**2)) + sympy.log(y),
         sympy.erf(x) + sympy.sign(x - 2),
+        sympy.erfc(x) * sympy.gamma(y) + sympy.loggamma(x),
+        sympy.besselj(0, x) + sympy.besselj(1, y) * sympy.besselj(2, x),
+        sympy.sinc(x) + sympy.sinc(0 * x) + sympy.floor(x + y) + sympy.atan2(x, -y),
+        sympy.Heaviside(x - 1) + sympy.digamma(x) + sympy.polygamma(1, y),
+        sympy.Piecewise((x, x < y), (y, True)),
+        sympy.Piecewise((x, x <= sympy.Rational(5, 4)), (y, True)),
+        sympy.Piecewise((x, x > y), (y, True)) + sympy.Piecewise((2, y >= x), (x**2, True)),
+        sympy.Piecewise((0, x < 0), (x, x < 1), (x**2, True)),
         sympy.Float(0.1) * x,
         -x,
         -(x * y),
@@ -70,9 +78,16 @@ def test_every_class_named_in_the_table_exists():
 @pytest.mark.parametrize(
     ("expr", "words"),
     [
-        (sympy.gamma(x), "gamma"),
-        (sympy.Piecewise((x, x > 0), (0, True)), "Piecewise"),
-        (sympy.Heaviside(x), "Heaviside"),
+        (sympy.zeta(x), "zeta"),
+        (sympy.Piecewise((x, x > 0)), "Piecewise"),
+        (sympy.Piecewise((x, sympy.Eq(x, 0)), (0, True)), "Piecewise"),
+        (sympy.Piecewise((x, (x > 0) & (y > 0)), (0, True)), "Piecewise"),
+        (sympy.Heaviside(x, 1), "Heaviside"),
+        (sympy.besselj(3, x), "besselj"),
+        (sympy.besselj(y, x), "besselj"),
+        (sympy.polygamma(2, x), "polygamma"),
+        (sympy.Symbol("gamma"), "function or constant"),
+        (sympy.Symbol("mean"), "function or constant"),
         (sympy.Function("sin")(x), "sin"),  # an undefined function that only looks like the sine
         (sympy.Function("f")(x), "`f`"),
         (x > 0, "StrictGreaterThan"),
@@ -105,6 +120,13 @@ def test_every_class_named_in_the_table_exists():
 def test_refused_by_name(expr, words):
     with pytest.raises(TargetError, match=words):
         from_sympy(expr)
+
+
+def test_symbols_may_be_named_as_functions_are_if_the_inputs_are():
+    gamma = sympy.Symbol("gamma")
+    node = from_sympy(gamma * sympy.gamma(gamma), ["gamma"])
+    assert node == parse("gamma*gamma(gamma)", ["gamma"])
+    assert parse(to_text(node), ["gamma"]) == node
 
 
 def test_size_is_limited():

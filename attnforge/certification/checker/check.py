@@ -76,8 +76,12 @@ def check(
     if certificate.norm != "sup":
         return Verdict("unprovable", f"intact, but the certificate is about another norm: {certificate.norm!r:.20}")
     bound = certificate.bound
-    if bound is not None and arithmetic(dtype) not in certificate.assumptions:
-        return Verdict("rejected", f"the certificate leaves out an assumption: {arithmetic(dtype)}", "assumptions")
+    for left_out in (
+        ()
+        if bound is None
+        else {arithmetic(dtype), *filter(None, [target.extension])}.difference(certificate.assumptions)
+    ):
+        return Verdict("rejected", f"the certificate leaves out an assumption: {left_out}", "assumptions")
     try:
         model = rounded(network, dtype)
         if isinstance(target, OfExamples):
@@ -94,6 +98,12 @@ def check(
         return Verdict("undecided", str(error).strip())
     except AttnforgeError as error:
         return Verdict("rejected", f"no bound can be proved: {str(error).strip()}", "network")
+
+
+def _left_out(target: Target, certificate: Certificate, dtype: str) -> str:
+    """What every bound of this target assumes, and the certificate does not say."""
+    needed = (arithmetic(dtype), target.extension or arithmetic(dtype))
+    return next((each for each in needed if each not in certificate.assumptions), "")
 
 
 def _check_shapes(network: Network, target: Target) -> None:

@@ -82,6 +82,12 @@ class FormulaOn:
                 return reduce(self._smaller, arguments)
             case "clamp", [u, a, b]:
                 return self._smaller(self._larger(u, a), b)
+            case "where", [u, v, a, b]:
+                return self._either(self._range_of_difference(u, v), u.at[0] - v.at[0], a, b)
+            case "hypot", _:
+                return self._length(function_of(node).interval, arguments)
+            case "atan2", [y, x]:
+                return self._angle(y, x)
             case "exp", [u]:
                 return cell.exponential(u)
             case "^", [u, v]:
@@ -103,6 +109,43 @@ class FormulaOn:
         over = [u.over[k].union(v.over[k]) if degree[k] == 1 else UNKNOWN for k in range(count)]
         over[0] = u.over[0].max(v.over[0])
         return Model(at, over)
+
+    def _either(self, gap: arb, middle: arb, a: Model, b: Model) -> Model:
+        """One of two branches; where the cell does not decide, the ranges of both, and no slope: they may not meet."""
+        if gap < 0 or gap >= 0:
+            return a if gap < 0 else b
+        if not gap.is_finite():
+            return self._unknown()
+        unknown = [UNKNOWN] * (self.cell.terms.count - 1)
+        at = a.at[0] if middle < 0 else b.at[0] if middle >= 0 else a.at[0].union(b.at[0])
+        return Model([at, *unknown], [self.cell.range(a).union(self.cell.range(b)), *unknown])
+
+    def _length(self, length: Callable[..., Interval], arguments: list[Model]) -> Model:
+        """The root of a sum of squares; its slopes are at most the sum of the arguments', also where it vanishes."""
+        root, total = FUNCTIONS["sqrt"], self.cell.add(*(self.cell.multiply(u, u) for u in arguments))
+        found = self._composed(total, root.series, root.interval)
+        at, over = list(found.at), list(found.over)
+        at[0] = meet(at[0], _ball(length(*(_ends(u.at[0]) for u in arguments))))
+        over[0] = meet(over[0], _ball(length(*(_ends(u.over[0]) for u in arguments))))
+        for k in self.cell.terms.axes:
+            slope = sum((abs(u.over[k]) for u in arguments), ZERO)
+            over[k] = meet(over[k], slope.union(-slope))
+        return self.cell.tight(Model(at, over))
+
+    def _angle(self, y: Model, x: Model) -> Model:
+        """By the arctangent of y/x to the right of the cut, of x/y above and below it."""
+        atan, cell = FUNCTIONS["atan"], self.cell
+        if x.over[0] > 0:
+            return self._composed(cell.divide(y, x), atan.series, atan.interval)
+        if y.over[0] > 0 or y.over[0] < 0:
+            turn = self._composed(cell.divide(x, y), atan.series, atan.interval)
+            side = arb.pi() / (2 if y.over[0] > 0 else -2)
+            return cell.add(cell.constant(side), cell.scale(arb(-1), turn))
+        return self._unknown()
+
+    def _unknown(self) -> Model:
+        nothing = [UNKNOWN] * self.cell.terms.count
+        return Model(nothing, nothing)
 
     def _range_of_difference(self, u: Model, v: Model) -> arb:
         return self.cell.range(self.cell.add(u, self.cell.scale(arb(-1), v)))

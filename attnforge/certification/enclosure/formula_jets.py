@@ -25,7 +25,7 @@ from attnforge.certification.enclosure.jets import Jets, degrees, exp, reciproca
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.targets.expression import series
-from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.functions import function_of, is_joined
 from attnforge.targets.expression.series import NotSmoothError
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
 
@@ -75,6 +75,8 @@ def _apply(node: Apply, arguments: Sequence[Jets], constant: Callable[[float, fl
     """One function of the table."""
     if node.function == "^":
         return power(node, *arguments, composed=_composed, exp=exp)
+    if node.function == "where":
+        return _chosen(node, *arguments)
     if node.function in _RULES:
         found: Jets = _RULES[node.function](*arguments)
         return found
@@ -82,6 +84,8 @@ def _apply(node: Apply, arguments: Sequence[Jets], constant: Callable[[float, fl
     if not arguments:
         mid, rad = numbers(rule()[0])
         return constant(mid, rad)
+    if len(arguments) > 1:
+        raise CertificateError("Jets know the functions of several arguments by name", node.function)
     return _composed(rule, arguments[0])
 
 
@@ -166,6 +170,29 @@ def _over_cells(test: Jets) -> tuple[Array, Array]:
     return test.mid[0, cells:], test.rad[0, cells:]
 
 
+def _chosen(node: Apply, u: Jets, v: Jets, a: Jets, b: Jets) -> Jets:
+    """A branch where the cell lies on its side; it may touch the border if the branches are known to meet there."""
+    mid, rad = _over_cells(v - u)
+    first = mid >= rad if is_joined(node) else mid > rad
+    second = mid <= -rad
+    return b.where(np.tile(second, 2), a).only(np.tile(first | second, 2))
+
+
+def _length(*arguments: Jets) -> Jets:
+    return _composed(series.square_root, reduce(Jets.__add__, (u * u for u in arguments)))
+
+
+def _angle(y: Jets, x: Jets) -> Jets:
+    """By the arctangent of y/x to the right of the cut, of x/y above and below it."""
+    (above, width), (right, breadth) = _over_cells(y), _over_cells(x)
+    mid, rad = _numbers(arb.pi() / 2)
+    side = np.tile(np.sign(above), 2)
+    quarter = Jets.constant(y.table, mid * side, np.full(len(side), rad))
+    beside = quarter - _composed(arb_series.atan, _divide(x, y))
+    ahead, aside = np.tile(right > breadth, 2), np.tile(np.abs(above) > width, 2)
+    return _composed(arb_series.atan, _divide(y, x)).where(ahead, beside).only(ahead | aside)
+
+
 def _level(u: Jets, value: float) -> Jets:
     return Jets.constant(u.table, np.full(u.mid.shape[1], value), np.zeros(u.mid.shape[1]))
 
@@ -191,4 +218,7 @@ _RULES: dict[str, Any] = {
     "clamp": lambda u, a, b: _smaller(_larger(u, a), b),
     "sign": lambda u: _jump(u, -1.0, 0.0, 1.0),
     "step": lambda u: _jump(u, 0.0, 0.5, 1.0),
+    "hypot": _length,
+    "unit": lambda u, *others: _divide(u, _length(u, *others)),
+    "atan2": _angle,
 }

@@ -59,6 +59,8 @@ def _vanishing(tree: Node, names: Sequence[str]) -> list[LinearForm]:
     for node in bottom_up(tree):
         if isinstance(node, Apply) and node.function in AT_ZERO:
             arguments += node.arguments
+        elif isinstance(node, Apply) and node.function == "where":
+            arguments.append(plus(node.arguments[0], minus(node.arguments[1])))
         elif isinstance(node, Apply) and node.function in AT_TIES:
             arguments += [plus(one, minus(two)) for one, two in combinations(node.arguments, 2)]
     forms = [_linear(argument, names) for argument in arguments]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,10 +11,9 @@ from flint import arb, arb_series, ctx
 
 from attnforge.balls.real import precision as working_precision
 from attnforge.errors import TargetError
-from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.functions import function_of, of_numbers
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, from_ball, is_undefined, to_ball
-from attnforge.targets.expression.series import NotSmoothError
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, fold_joined
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -24,7 +23,8 @@ def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
     """The expression at all points at once.
 
     The values broadcast against each other, and the result has their common shape, also when the expression does not
-    use them all. Everything is computed in float64, or in longdouble if a value is (`erf` then has float64 accuracy).
+    use them all. Everything is computed in float64, or in longdouble if a value is (SciPy's functions, such as `erf`,
+    then have float64 accuracy).
     Points where the expression is undefined or overflows give NaN or infinity, without a warning: the caller checks.
 
     A sum of many terms holds one array per term: give large inputs in pieces.
@@ -33,9 +33,29 @@ def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
     >>> evaluate(parse("x^2 - 1/y"), {"x": [1.0, 2.0], "y": 4.0})
     array([0.75, 3.75])
     """
-    arrays = {name: np.asarray(value) for name, value in values.items()}
-    dtype = _dtype(arrays)
-    arrays = {name: array.astype(dtype, copy=False) for name, array in arrays.items()}
+    arrays, shape = _arrays(values)
+    with np.errstate(all="ignore"):
+        return np.array(np.broadcast_to(fold(node, _on_arrays(arrays)), shape))
+
+
+def evaluate_joined(root: Apply, values: Mapping[str, npt.ArrayLike]) -> Array:
+    """The same of several trees, along a last axis.
+
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> evaluate_joined(joined([parse("x^2"), parse("3")]), {"x": [1.0, 2.0]})
+    array([[1., 3.],
+           [4., 3.]])
+    """
+    arrays, shape = _arrays(values)
+    with np.errstate(all="ignore"):
+        results = fold_joined(root, _on_arrays(arrays))
+    return np.stack([np.broadcast_to(result, shape) for result in results], axis=-1)
+
+
+def _on_arrays(arrays: Mapping[str, Array]) -> Callable[[Node, Sequence[Array]], Array]:
+    """What a node is on arrays of one dtype."""
+    dtype = np.result_type(np.float64, *arrays.values())
 
     def visit(each: Node, arguments: Sequence[Array]) -> Array:
         if isinstance(each, Constant):
@@ -44,9 +64,7 @@ def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
             return _lookup(arrays, each.name)
         return np.asarray(function_of(each).array(*arguments), dtype=dtype)
 
-    with np.errstate(all="ignore"):
-        result = fold(node, visit)
-    return np.array(np.broadcast_to(result, np.broadcast_shapes(*(array.shape for array in arrays.values()))))
+    return visit
 
 
 def enclose(node: Node, values: Mapping[str, arb], *, precision: int | None = None) -> arb:
@@ -64,12 +82,13 @@ def enclose(node: Node, values: Mapping[str, arb], *, precision: int | None = No
         return to_ball(bounds(node, {name: from_ball(ball) for name, ball in values.items()}))
 
 
-def at_point(node: Node, point: Mapping[str, arb]) -> arb:
-    """A ball around the expression's value at one point; NaN where there is none, or it cannot be excluded.
+def at_point(root: Apply, point: Mapping[str, arb]) -> list[arb]:
+    """Balls around the values of joined trees at one point; NaN where there is none, or it cannot be excluded.
 
-    >>> from attnforge.targets.expression.parse import parse
-    >>> at_point(parse("sign(x - x) + sqrt(x)"), {"x": arb(4)})
-    2.00000000000000
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> at_point(joined([parse("sign(x - x) + sqrt(x)"), parse("x^2")]), {"x": arb(4)})
+    [2.00000000000000, 16.0000000000000]
     """
 
     def visit(each: Node, arguments: Sequence[arb]) -> arb:
@@ -77,22 +96,7 @@ def at_point(node: Node, point: Mapping[str, arb]) -> arb:
             return arb(each.value)
         return _lookup(point, each.name) if isinstance(each, Variable) else of_numbers(each, arguments)
 
-    return fold(node, visit)
-
-
-def of_numbers(node: Apply, arguments: Sequence[arb]) -> arb:
-    """A function of numbers: by its series of one term, which knows what a jump is worth at zero, or by intervals."""
-    function, before = function_of(node), ctx.cap
-    ctx.cap = 1
-    try:
-        found = function.series(*(arb_series([argument]) for argument in arguments))[0]
-    except NotSmoothError:
-        found = arb.nan()
-    finally:
-        ctx.cap = before
-    if found.is_finite() or any(argument.is_nan() for argument in arguments):
-        return found
-    return to_ball(function.interval(*map(from_ball, arguments)))
+    return fold_joined(root, visit)
 
 
 def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
@@ -108,9 +112,10 @@ def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
             return Interval(arb(each.value), arb(each.value))
         if isinstance(each, Variable):
             return _lookup(values, each.name)
-        if any(is_undefined(argument) for argument in arguments):
+        function = function_of(each)
+        if any(is_undefined(argument) for argument in arguments) and not function.chooses:
             return UNDEFINED
-        return function_of(each).interval(*arguments)
+        return function.interval(*arguments)
 
     result = fold(node, visit)
     return UNDEFINED if is_undefined(result) else result
@@ -134,6 +139,14 @@ def taylor(node: Node, values: Mapping[str, arb_series]) -> arb_series:
         return function_of(each).series(*arguments)
 
     return fold(node, visit)
+
+
+def _arrays(values: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
+    """The values in one dtype, and their common shape."""
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    dtype = _dtype(arrays)
+    shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    return {name: array.astype(dtype, copy=False) for name, array in arrays.items()}, shape
 
 
 def _dtype(arrays: Mapping[str, Array]) -> np.dtype[Any]:

@@ -19,6 +19,15 @@ from flint import arb
 
 MAX_INTEGER_EXPONENT = 2**16  # beyond, exp(y log x) is used: a larger integer might not fit in memory
 MAX_TANGENT = 2**60  # beyond, branches are not told apart: their number might not fit in memory
+BESSEL_SLOPE = arb(0.7072)  # > 1/sqrt(2), see `bessel_ball`
+GELU_CUBIC = 0.044715  # of gelu_tanh, a float64 number and meant exactly
+
+# Where functions that fall and then rise are smallest: the only zeros of Phi(x) + x phi(x), of 1 + e^x + x, of
+# 1 + e^z + x z' with z as in `gelu_tanh_point`, and of digamma(x) for x > 0.
+GELU_LOWEST = arb("-0.751791524693564 +/- 1e-14")
+SILU_LOWEST = arb("-1.278464542761074 +/- 1e-14")
+GELU_TANH_LOWEST = arb("-0.752461422071016 +/- 1e-14")
+GAMMA_LOWEST = arb("1.461632144968362 +/- 1e-14")
 
 
 class Interval(NamedTuple):
@@ -153,9 +162,20 @@ def increasing(function: Point, lowest: arb = -INFINITY, highest: arb = INFINITY
     return enclose
 
 
-def arccos(u: Interval) -> Interval:
-    """Decreasing on [-1, 1]."""
-    return Interval(u.upper.acos().lower(), u.lower.acos().upper())
+def valley(function: Point, lowest: arb) -> Unary:
+    """The interval version of a function that falls up to the ball ``lowest`` and rises from there, by its values."""
+
+    def enclose(u: Interval) -> Interval:
+        one_sided = u.upper <= lowest or u.lower >= lowest
+        return hull(*map(function, u if one_sided else (*u, lowest)))
+
+    return enclose
+
+
+def falling(function: Point, lowest: arb = -INFINITY, highest: arb = INFINITY) -> Unary:
+    """The interval version of a decreasing function."""
+    rising = increasing(lambda x: function(-x), lowest, highest)
+    return lambda u: rising(negative(u))
 
 
 def cosh(u: Interval) -> Interval:
@@ -186,14 +206,147 @@ def tangent(u: Interval) -> Interval:
 
 def sigmoid_point(x: arb) -> arb:
     """1 / (1 + exp(-x)), written so that nothing overflows."""
-    small = (-abs(x)).exp()
-    return 1 / (1 + small) if x >= 0 else small / (1 + small)
+    return x.exp() / (1 + x.exp()) if x < 0 else 1 / (1 + (-x).exp())
+
+
+def normcdf_point(x: arb) -> arb:
+    """The normal distribution function, also far in its tails."""
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def gelu_point(x: arb) -> arb:
+    """The argument times normcdf of it."""
+    return x * normcdf_point(x)
+
+
+def silu_point(x: arb) -> arb:
+    """The argument times sigmoid of it."""
+    return x * sigmoid_point(x)
+
+
+def gelu_tanh_point(x: arb) -> arb:
+    r"""$\frac x2 (1 + \tanh(\sqrt{2/\pi} (x + a x^3))) = x\,\mathrm{sigmoid}(z)$, z twice the argument of tanh."""
+    return x * sigmoid_point((8 / arb.pi()).sqrt() * (x + GELU_CUBIC * x**3))
 
 
 def softplus_point(x: arb) -> arb:
     """log(1 + exp(x)), written so that nothing overflows."""
     tail = (-abs(x)).exp().log1p()
     return x + tail if x > 0 else tail
+
+
+def hypot(*arguments: Interval) -> Interval:
+    """The Euclidean length of a vector."""
+    total = add(*(_integer_power(u, 2) for u in arguments))
+    return increasing(arb.sqrt, arb(0))(_clip(total, arb(0), INFINITY))
+
+
+def unit(u: Interval, *others: Interval) -> Interval:
+    """The quotient u / hypot(u, others): rising in u, its size falling in theirs; [-1, 1] where both may vanish.
+
+    That encloses the Clarke derivative of the length, as the sign does that of abs.
+    """
+    low, high = hypot(*others)
+    if u.lower <= 0 <= u.upper and low <= 0:
+        return Interval(arb(-1), arb(1))
+    lower = u.lower / (u.lower**2 + (low if u.lower < 0 else high) ** 2).sqrt()
+    upper = u.upper / (u.upper**2 + (high if u.upper < 0 else low) ** 2).sqrt()
+    return _clip(Interval(lower.lower(), upper.upper()), arb(-1), arb(1))
+
+
+def atan2(y: Interval, x: Interval) -> Interval:
+    """The angle of (x, y), monotone in either; undefined where the box meets the cut {x <= 0, y = 0} from below."""
+    if x.lower > 0 or y.lower > 0 or y.upper < 0 or (y.lower >= 0 and x.upper < 0):
+        return hull(*(arb.atan2(above, right) for above in y for right in x))
+    return UNDEFINED
+
+
+def choose(u: Interval, v: Interval, a: Interval, b: Interval) -> Interval:
+    """``a`` where u < v, else ``b``; both where that is not decided. What is not chosen may be undefined."""
+    if u.upper < v.lower:
+        return a
+    if u.lower >= v.upper:
+        return b
+    return UNDEFINED if any(map(is_undefined, (u, v, a, b))) else hull(*a, *b)
+
+
+def floor(u: Interval) -> Interval:
+    """The largest integer below, of either end."""
+    return Interval(u.lower.floor().lower(), u.upper.floor().upper())
+
+
+def sinc(u: Interval) -> Interval:
+    """sin(u) / u, by the ball's own enclosure; at least -0.2173, as the sine is at least -1 beyond 4.6."""
+    return _clip(from_ball(to_ball(u).sinc()), arb(-0.25), arb(1))
+
+
+def spherical_bessel(u: Interval) -> Interval:
+    r"""$-\mathrm{sinc}'(x) = \int_0^1 t \sin(x t)\,dt$: its slope is at most 1/3, its size at most |x|/3 and 1/2."""
+    ball = to_ball(u)
+    middle, reach = ball.mid(), ball.rad() / 3
+    at = arb(0) if middle == 0 else (middle.sinc() - middle.cos()) / middle
+    near = to_ball(_clip(from_ball(at), -abs(middle) / 3, abs(middle) / 3))
+    return _clip(from_ball(near + reach.union(-reach)), arb(-0.5), arb(0.5))
+
+
+def bessel(order: int) -> Unary:
+    """The Bessel function of the first kind of an order."""
+    return lambda u: _clip(from_ball(bessel_ball(order, to_ball(u))), arb(-1), arb(1))
+
+
+def bessel_ball(order: int, x: arb) -> arb:
+    r"""$J_n$ on a ball: at its middle, and the slope times its radius.
+
+    $J_0^2 + 2 \sum_{k \ge 1} J_k^2 = 1$, so $|J_0'| = |J_1| \le 1/\sqrt2$, and $|J_n'| = |J_{n-1} - J_{n+1}|/2$ is at
+    most $\sqrt{3/8}$ for n = 1 and 1/2 beyond.
+    """
+    reach = BESSEL_SLOPE * x.rad()
+    found = from_ball(x.mid().bessel_j(order) + reach.union(-reach))
+    return to_ball(_clip(found, arb(-1), arb(1)))
+
+
+def gamma(u: Interval) -> Interval:
+    r"""Falling and rising for u > 0; elsewhere $\Gamma(x) = \pi / (\sin(\pi x)\,\Gamma(1 - x))$, between poles."""
+    if u.lower > 0:
+        return valley(arb.gamma, GAMMA_LOWEST)(u)
+    if not u.upper < 0:
+        return UNDEFINED
+    sine_pi = from_ball(to_ball(u).sin_pi())
+    return divide(from_ball(arb.pi()), multiply(sine_pi, gamma(add(Interval(arb(1), arb(1)), negative(u)))))
+
+
+def lgamma(u: Interval) -> Interval:
+    """The logarithm of |Gamma(u)|."""
+    if u.lower > 0:
+        return valley(arb.lgamma, GAMMA_LOWEST)(u)
+    found = gamma(u)
+    return found if is_undefined(found) else increasing(arb.log)(absolute(found))
+
+
+def digamma(u: Interval) -> Interval:
+    """The derivative of lgamma: rising between poles."""
+    if not (u.lower > 0 or (u.upper < 0 and _between_integers(u))):
+        return UNDEFINED
+    return Interval(u.lower.digamma().lower(), u.upper.digamma().upper())
+
+
+def trigamma(u: Interval) -> Interval:
+    r"""The derivative of digamma: falling for u > 0; else $\psi'(x) = \pi^2/\sin^2(\pi x) - \psi'(1 - x)$."""
+    if u.lower > 0:
+        return hull(*(arb(2).zeta(end) for end in u))
+    if not (u.upper < 0 and _between_integers(u)):
+        return UNDEFINED
+    pole = divide(from_ball(arb.pi()), from_ball(to_ball(u).sin_pi()))
+    mirrored = trigamma(add(Interval(arb(1), arb(1)), negative(u)))
+    return pole if is_undefined(pole) else add(_integer_power(pole, 2), negative(mirrored))
+
+
+def _between_integers(u: Interval) -> bool:
+    """Whether there is no integer in u."""
+    if not (abs(u.lower) < MAX_TANGENT and abs(u.upper) < MAX_TANGENT):
+        return False
+    left, right = (end.floor().unique_fmpz() for end in u)
+    return left is not None and bool(left == right) and bool(u.lower > left)
 
 
 def _multiply_two(u: Interval, v: Interval) -> Interval:

@@ -21,7 +21,7 @@ from flint import arb
 
 from attnforge.balls.real import precision
 from attnforge.errors import TargetError
-from attnforge.targets.expression.evaluate import of_numbers
+from attnforge.targets.expression.functions import of_numbers
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
 

@@ -7,6 +7,10 @@ r"""The parser: text into a tree, by operator precedence, with its own stack.
     negative =  { "-" | "+" } power
     power    =  atom [ ("^" | "**") negative ]              so -x^2 = -(x^2), 2^-1 = 1/2, x^y^z = x^(y^z)
     atom     =  number | name | name "[" digits "]" | function "(" sum { "," sum } ")" | "(" sum ")"
+             |  "where" "(" sum ("<" | "<=" | ">" | ">=") sum "," sum "," sum ")"
+
+Of a `where` only u < v is kept, the others being the same with sides or branches exchanged. A name that the domain
+has is an input, whatever else it means; a function is what stands before a parenthesis.
 
 Pending operators wait on a stack until one that binds less tightly arrives (Dijkstra's shunting yard), so no text can
 exhaust Python's stack. User text is never evaluated by Python.
@@ -16,7 +20,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from attnforge.errors import TargetError
 from attnforge.targets.expression.functions import FUNCTIONS, NAMES
@@ -25,29 +31,80 @@ from attnforge.targets.expression.limits import (
     MAX_DEPTH,
     MAX_EXPONENT,
     MAX_INDEX,
-    MAX_NODES,
+    Limits,
     exponent_problem,
 )
+from attnforge.targets.expression.reductions import REDUCTIONS, entries, vector_lengths, vectors
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tokens import Token, error_at, tokenize
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, depth, name_problem
+from attnforge.targets.expression.tree import (
+    Apply,
+    Constant,
+    Node,
+    Variable,
+    bottom_up,
+    depth,
+    name_problem,
+    size,
+    variables,
+)
 
 OPEN, SUM, PRODUCT, NEGATIVE, POWER = range(5)  # how tightly a pending operator binds; an open parenthesis, not at all
 BINARY = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
+ENTRY = re.compile(
+    r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*+)[ \t\r\n]*+\[[ \t\r\n]*+([0-9]{1,9}+)[ \t\r\n]*+\]", re.ASCII
+)  # possessive: linear in the text, whatever it is
+COMPARED = {"<": (0, 1, 2, 3), ">": (1, 0, 2, 3), ">=": (0, 1, 3, 2), "<=": (1, 0, 3, 2)}  # u, v, a, b of u < v
+CALLED = (*REDUCTIONS, *(name for name in NAMES if FUNCTIONS[NAMES[name]].arity))  # what stands before a parenthesis
 
 
-def parse(text: str) -> Node:
+def parse(text: str, names: Collection[str] | None = None) -> Node:
     """The tree of an expression, or a `TargetError` that shows where the text is wrong.
 
-    A number means the float64 nearest to it, exactly; `pi` and `e` mean the real numbers.
+    A number means the float64 nearest to it, exactly; `pi` and `e` mean the real numbers. ``names`` are those of the
+    inputs, if they are known: they say how long vectors are that are summed up.
 
     >>> parse("2*x - 1")
     Apply('+', (Apply('*', (Constant(2.0), Variable('x'))), Constant(-1.0)))
+    >>> to_text(parse("mean(x^2)", ["x[0]", "x[1]"]))
+    '(x[0]^2 + x[1]^2)/2'
     """
-    return _Parser(_checked(text)).parse()
+    node, _ = parse_part(text, tokenize(checked_text(text)), vocabulary(text, names), Limits())
+    if len(to_text(node)) > MAX_CHARACTERS:
+        requirement = f"An expression may have at most {MAX_CHARACTERS} characters, also in its canonical form"
+        raise error_at(text, 0, requirement, "Shorten it, or give a callable")
+    return node
 
 
-def _checked(text: object) -> str:
+@dataclass(frozen=True)
+class Vocabulary:
+    """What names mean: the inputs, None where they are not known, the lengths of vectors, and subtrees with a name."""
+
+    inputs: frozenset[str] | None
+    lengths: Mapping[str, int]
+    parts: dict[str, Node] = field(default_factory=dict)
+
+
+def vocabulary(text: str, names: Collection[str] | None) -> Vocabulary:
+    """From the names of the inputs; else vectors are as long as the entries that the text names."""
+    if names is not None:
+        return Vocabulary(frozenset(names), vector_lengths(names))
+    lengths: dict[str, int] = {}
+    for stem, index in ENTRY.findall(text):
+        lengths[stem] = max(lengths.get(stem, 0), int(index) + 1)
+    return Vocabulary(None, lengths)
+
+
+def parse_part(
+    text: str, tokens: Sequence[Token], known: Vocabulary, limits: Limits, nodes: int = 0
+) -> tuple[Node, int]:
+    """The tree of one expression of a text, from its tokens; and how many nodes there are with those before it."""
+    parser = _Parser(text, tokens, known, limits, nodes)
+    return parser.parse(), parser.nodes
+
+
+def checked_text(text: object) -> str:
+    """The text, after checking that it is one."""
     if not isinstance(text, str):
         requirement = "An expression must be a string"
         raise TargetError(requirement, type(text).__name__, 'Write it in quotes, as "sin(8*x) + abs(x)"')
@@ -66,23 +123,27 @@ class _Operand:
 
 @dataclass
 class _Pending:
-    """An operator whose right operand is not complete, or an open parenthesis; of a call, if it names a function."""
+    """An operator whose right operand is not complete, or an open parenthesis; of a call, if it names a function.
+
+    ``compared`` is the sign between the first two arguments of a `where`.
+    """
 
     symbol: str
     binding: int
     start: int
     function: str = ""
     arguments: int = 1
+    compared: str = ""
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = iter(tokenize(text))
+    def __init__(self, text: str, tokens: Sequence[Token], known: Vocabulary, limits: Limits, nodes: int) -> None:
+        self.text, self.known, self.limits = text, known, limits
+        self.tokens = iter(tokens)
         self.token = next(self.tokens)
         self.operands: list[_Operand] = []
         self.pending: list[_Pending] = []
-        self.nodes = 0
+        self.nodes = nodes
         self.parentheses = 0
 
     def parse(self) -> Node:
@@ -90,11 +151,7 @@ class _Parser:
         while self.token.kind != "end" or self.parentheses:
             self._read_operator()
         self._reduce(OPEN)
-        node = self._close(self.operands.pop())
-        if len(to_text(node)) > MAX_CHARACTERS:
-            requirement = f"An expression may have at most {MAX_CHARACTERS} characters, also in its canonical form"
-            raise self._error(requirement, "Shorten it, or give a callable", 0)
-        return node
+        return self._close(self.operands.pop())
 
     # Reading
 
@@ -115,18 +172,21 @@ class _Parser:
 
     def _read_name(self, token: Token) -> bool:
         """A variable or a constant (True), or the opening of a call, whose first argument comes next (False)."""
-        name = NAMES.get(token.text)
-        if name is None:
-            self._push_leaf(self._variable(token), token.start)
-        elif FUNCTIONS[name].arity == 0:
-            self._push_leaf(Apply(name, ()), token.start)
-        elif self.token.text == "(":
+        name = NAMES.get(token.text, token.text)
+        if token.text in CALLED and self.token.text == "(":
             self._open(self._advance(), name, token.start)
             return False
+        if name in FUNCTIONS and FUNCTIONS[name].arity == 0 and not self._is_input(token):
+            self._push_leaf(Apply(name, ()), token.start)
+        elif token.text in CALLED and not self._is_input(token):
+            raise self._error(f"`{token.text}` is a function", f"Write `{_example(name)}`", token.start)
         else:
-            example = ", ".join("xyz"[: FUNCTIONS[name].arity])
-            raise self._error(f"`{token.text}` is a function", f"Write `{token.text}({example})`", token.start)
+            self._push_leaf(self._variable(token), token.start)
         return True
+
+    def _is_input(self, token: Token) -> bool:
+        """Whether a name is that of an input, of its entries, or of a vector."""
+        return token.text in (self.known.inputs or ()) or token.text in self.known.lengths
 
     def _read_operator(self) -> None:
         """An operator and its right operand, a comma and the next argument, or a closing parenthesis."""
@@ -141,11 +201,25 @@ class _Parser:
             self._advance()
             self._next_argument(token)
             self._read_operand()
+        elif token.text in COMPARED:
+            self._advance()
+            self._compare(token)
+            self._read_operand()
         elif token.text == ")":
             self._advance()
             self._close_parenthesis(token)
         else:
             raise self._missing_operator(token)
+
+    def _compare(self, token: Token) -> None:
+        """A comparison, which separates the first two arguments of a `where` as a comma does others."""
+        self._reduce(SUM)
+        opened = self.pending[-1] if self.pending else None
+        if opened is None or opened.function != "where" or opened.arguments > 1:
+            requirement = "A comparison is the first argument of `where`, once, without parentheses"
+            raise self._error(requirement, f"Write `{_example('where')}`", token.start)
+        opened.compared = token.text
+        self._next_argument(token)
 
     def _next_argument(self, token: Token) -> None:
         self._reduce(SUM)
@@ -167,13 +241,57 @@ class _Parser:
     # Building
 
     def _call(self, opened: _Pending) -> None:
-        function, count = FUNCTIONS[opened.function], opened.arguments
+        count = opened.arguments
+        arguments = [self._close(operand) for operand in self.operands[-count:]]
+        del self.operands[-count:]
+        if opened.function in REDUCTIONS:
+            return self._push(self._reduced(opened, arguments), opened.start)
+        if opened.function == "where":
+            arguments = self._chosen(opened, arguments)
+        function = FUNCTIONS[opened.function]
         if not function.takes(count):
             requirement = f"`{opened.function}` takes {function.arguments_text()}, not {count}"
             raise self._error(requirement, "Check the commas and parentheses", opened.start)
-        arguments = [self._close(operand) for operand in self.operands[-count:]]
-        del self.operands[-count:]
-        self._push(self._apply(opened.function, arguments, opened.start), opened.start)
+        return self._push(self._apply(opened.function, arguments, opened.start), opened.start)
+
+    def _chosen(self, opened: _Pending, arguments: list[Node]) -> list[Node]:
+        """The arguments u, v, a, b of where(u < v, a, b)."""
+        if not opened.compared or len(arguments) != 4:
+            requirement = "`where` takes a comparison and two values"
+            raise self._error(requirement, f"Write `{_example('where')}`", opened.start)
+        return [arguments[i] for i in COMPARED[opened.compared]]
+
+    def _reduced(self, opened: _Pending, arguments: list[Node]) -> Node:
+        """A reduction, written out."""
+        terms = [term for argument in arguments for term in self._entries(opened, argument)]
+        if max(map(depth, terms)) >= self.limits.depth - 1:
+            raise self._too_deep(opened.start)
+        self._count(opened.start, 2)
+        return REDUCTIONS[opened.function](terms)
+
+    def _entries(self, opened: _Pending, argument: Node) -> list[Node]:
+        """What a reduction reduces; the argument's nodes count again, once an entry, as they are visited and made."""
+        nodes = len(bottom_up(argument))
+        self._count(opened.start, nodes)
+        named = vectors(argument, self.known.lengths, self.known.inputs or frozenset())
+        if not named:
+            self._check_plain(opened, argument)
+            return [argument]
+        length = min(named.values())
+        if length < max(named.values()) or not length:
+            shown = ", ".join(f"`{name}`" for name in named)
+            requirement = f"Vectors in one argument need the same entries, from x[0] on, not {shown} as they are"
+            raise self._error(requirement, "Name all entries in the domain", opened.start)
+        self._count(opened.start, length * nodes)
+        return entries(argument, named, length)
+
+    def _check_plain(self, opened: _Pending, argument: Node) -> None:
+        """Without names, the only argument of a reduction must be one that the text gives a length."""
+        names = [name for name in variables(argument) if "[" not in name]
+        if self.known.inputs is None and opened.arguments == 1 and names:
+            requirement = f"`{opened.function}` needs to know the entries of `{names[0][:40]}`"
+            remedy = f"Name them in the domain, as {names[0][:40]}[0], {names[0][:40]}[1]"
+            raise self._error(requirement, remedy, opened.start)
 
     def _reduce(self, binding: int) -> None:
         """Apply the pending operators that bind at least as tightly, down to the nearest open parenthesis."""
@@ -213,7 +331,7 @@ class _Parser:
         self.operands[-1] = _Operand([self._close(self.operands[-1])], start)
 
     def _apply(self, function: str, arguments: list[Node], start: int) -> Node:
-        if max(map(depth, arguments), default=0) >= MAX_DEPTH:
+        if max(map(depth, arguments), default=0) >= self.limits.depth:
             raise self._too_deep(start)
         self._count(start)
         return Apply(function, tuple(arguments))
@@ -249,6 +367,8 @@ class _Parser:
             raise self._unknown_function(token)
         if problem := name_problem(token.text):
             raise self._error(f"A variable needs a plain name: {problem}", "Rename the variable", token.start)
+        if token.text in self.known.parts and self.token.text != "[":
+            return self.known.parts[token.text]
         return Variable(token.text + self._index() if self.token.text == "[" else token.text)
 
     def _index(self) -> str:
@@ -264,10 +384,10 @@ class _Parser:
 
     # Refusals
 
-    def _count(self, start: int) -> None:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            requirement = f"An expression may have at most {MAX_NODES} numbers, variables and operations"
+    def _count(self, start: int, nodes: int = 1) -> None:
+        self.nodes += nodes
+        if self.nodes > self.limits.nodes:
+            requirement = f"An expression may have at most {self.limits.nodes} numbers, variables and operations"
             raise self._error(requirement, "Give a callable instead", start)
 
     def _check_exponent(self, exponent: Node, start: int) -> None:
@@ -280,10 +400,9 @@ class _Parser:
         return self._error(requirement, "Remove parentheses and signs, or give a callable", start)
 
     def _unknown_function(self, token: Token) -> TargetError:
-        callable_names = [name for name in NAMES if FUNCTIONS[NAMES[name]].arity]
         wanted = token.text.lower()[:20] if len(token.text) > 1 else ""
-        close = difflib.get_close_matches(wanted, callable_names, n=1, cutoff=0.5)
-        known = ", ".join(name for name, function in FUNCTIONS.items() if function.arity and not function.operator)
+        close = difflib.get_close_matches(wanted, CALLED, n=1, cutoff=0.6)
+        known = ", ".join(name for name in CALLED if name in FUNCTIONS or name in REDUCTIONS)
         remedy = f"Did you mean `{close[0]}`?" if close else f"The functions are {known}; a product is written with `*`"
         return self._error(f"`{token.text[:40]}` is not a function", remedy, token.start)
 
@@ -304,9 +423,17 @@ class _Parser:
             requirement = f"An operator is missing before `{token.text[:40]}`"
             return self._error(requirement, "Put an operator between the two", token.start)
         left = self._close(self.operands[-1])
-        shown = to_text(left) if not isinstance(left, Apply) or left.function not in BINARY else "..."
+        short = size(left) <= MAX_DEPTH and not (isinstance(left, Apply) and left.function in BINARY)
+        shown = to_text(left) if short else "..."
         remedy = f"Write a product with `*`: `{shown[:20]}*{token.text[:20]}`"
         return self._error(f"An operator is missing before `{token.text[:40]}`", remedy, token.start)
 
     def _error(self, requirement: str, remedy: str, start: int) -> TargetError:
         return error_at(self.text, start, requirement, remedy)
+
+
+def _example(name: str) -> str:
+    """How a function is called."""
+    if name == "where":
+        return "where(x < 0, -x, x)"
+    return f"{name}({', '.join('xyz'[: FUNCTIONS[name].arity if name in FUNCTIONS else 1])})"

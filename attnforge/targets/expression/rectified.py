@@ -22,7 +22,7 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.errors import TargetError
-from attnforge.targets.expression.evaluate import of_numbers
+from attnforge.targets.expression.functions import of_numbers
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
 
@@ -153,7 +153,7 @@ def _form(units: Units, node: Node, forms: Sequence[Form]) -> Form:
     if found is None:
         found = _number(node, forms)
     if found is None:
-        raise _refusal("sums, multiples, abs, relu, min, max and clamp", _quote(node))
+        raise _refusal("sums, multiples, abs, relu, min, max, clamp and where", _quote(node))
     return found
 
 
@@ -179,6 +179,16 @@ def _power(units: Units, forms: Sequence[Form]) -> Form | None:
     return base if n == 1 else Form(base.offset**n.numerator) if not base.terms else None
 
 
+def _choice(units: Units, forms: Sequence[Form]) -> Form | None:
+    """where(u < v, a, b) = b + c min(u - v, 0), if a - b = c (u - v)."""
+    border, gap = forms[0] - forms[1], forms[2] - forms[3]
+    if not border.terms:
+        return forms[2] if border.offset < 0 else forms[3]
+    key, weight = border.terms[0]
+    factor = dict(gap.terms).get(key, Fraction(0)) / weight
+    return forms[3] - units.relu(border * -1) * factor if gap == border * factor else None
+
+
 def _number(node: Apply, forms: Sequence[Form]) -> Form | None:
     """A function of numbers whose value is a number that float64 holds, such as sqrt(4)."""
     if any(form.terms or _float(form.offset) is None for form in forms):
@@ -198,6 +208,7 @@ RULES: dict[str, Callable[[Units, Sequence[Form]], Form | None]] = {
     "max": lambda units, forms: units.largest(forms),
     "min": lambda units, forms: units.smallest(forms),
     "clamp": lambda units, forms: units.clamp(*forms),
+    "where": _choice,
 }
 
 

@@ -9,11 +9,18 @@ Functions with kinks have a series wherever the interval decides on which side o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
+from math import comb, factorial
 
-from flint import arb, arb_series
+from flint import arb, arb_series, ctx
+
+from attnforge.targets.expression.intervals import GELU_CUBIC, bessel_ball, from_ball, hull, to_ball
+from attnforge.targets.expression.intervals import floor as interval_floor
+from attnforge.targets.expression.intervals import lgamma as interval_lgamma
 
 ZERO, ONE = arb(0), arb(1)
+FAR = 32  # from there on sinc is divided by its argument, without which its coefficients lose no digits
 
 
 class NotSmoothError(ArithmeticError):
@@ -129,6 +136,151 @@ def sigmoid(u: arb_series) -> arb_series:
 def softplus(u: arb_series) -> arb_series:
     """log(1 + e^u)."""
     return logarithm(arb_series([ONE]) + u.exp())
+
+
+def normcdf(u: arb_series) -> arb_series:
+    """The normal distribution function."""
+    return (-u / arb(2).sqrt()).erfc() / arb(2)
+
+
+def gelu(u: arb_series) -> arb_series:
+    """The argument times normcdf of it."""
+    return u * normcdf(u)
+
+
+def silu(u: arb_series) -> arb_series:
+    """The argument times sigmoid of it."""
+    return u * sigmoid(u)
+
+
+def gelu_tanh(u: arb_series) -> arb_series:
+    """As u sigmoid(z), z twice the argument of tanh."""
+    return u * sigmoid((u + u * u * u * arb(GELU_CUBIC)) * (8 / arb.pi()).sqrt())
+
+
+def hypot(*arguments: arb_series) -> arb_series:
+    """The Euclidean length of what does not vanish."""
+    return square_root(add(*(u * u for u in arguments)))
+
+
+def unit(u: arb_series, *others: arb_series) -> arb_series:
+    """The quotient u / hypot(u, others), 0 of the vector that is identically zero."""
+    length = hypot(u, *others)
+    return length if _is_constant(length) and length[0].is_zero() else divide(u, length)
+
+
+def atan2(y: arb_series, x: arb_series) -> arb_series:
+    """The angle of (x, y), off the cut {x <= 0, y = 0}."""
+    if x[0] > 0:
+        return (y / x).atan()
+    side = arb_series([arb.pi() / 2 * _sign(y)])
+    return side - divide(x, y).atan()
+
+
+def choose(u: arb_series, v: arb_series, a: arb_series, b: arb_series) -> arb_series:
+    """``a`` where u < v, else ``b``."""
+    return a if _sign(v - u) > 0 else b
+
+
+def floor(u: arb_series) -> arb_series:
+    """The constant between two integers; also the value at an integer of what does not vary."""
+    low, high = interval_floor(from_ball(u[0]))
+    if low == high and (u[0] > low or _is_constant(u)):
+        return arb_series([low])
+    raise NotSmoothError("an integer, where floor jumps, or its neighbourhood")
+
+
+def sinc(u: arb_series) -> arb_series:
+    """sin(u) / u."""
+    return _composed(_sinc(u[0], ctx.cap), u)
+
+
+def spherical_bessel(u: arb_series) -> arb_series:
+    """Minus the derivative of sinc."""
+    outer = _sinc(u[0], ctx.cap + 1)
+    return _composed([-k * c for k, c in enumerate(outer)][1:], u)
+
+
+def _sinc(x: arb, count: int) -> list[arb]:
+    r"""Taylor coefficients $c_k = \frac{1}{k!} \int_0^1 t^k \cos^{(k)}(x t)\,dt$ of sinc on a ball.
+
+    At the middle m they satisfy $m c_k + c_{k-1} = s_k$, the coefficients of the sine: solved downwards from a far one,
+    $|c_K| \le 1/K!$, where errors shrink like $m^{K-k}/K!$, or upwards where m is large. Over the ball they move by at
+    most its radius times $1/(k!\,(k + 2))$.
+    """
+    middle, radius = x.mid(), x.rad().union(-x.rad())
+    last = count + ctx.prec // 2 + 4 * FAR if abs(middle) < FAR else count
+    sine, cosine = middle.sin(), middle.cos()
+    waves = [(sine, cosine, -sine, -cosine)[k % 4] / factorial(k) for k in range(last + 1)]
+    found = [middle.sinc()]
+    if last > count:
+        found = [ONE.union(-ONE) / factorial(last)]
+        for wave in reversed(waves[1:]):
+            found.append(wave - middle * found[-1])
+        found.reverse()
+    else:
+        for wave in waves[1:]:
+            found.append((wave - found[-1]) / middle)
+    return [c + radius / (factorial(k) * (k + 2)) for k, c in enumerate(found[:count])]
+
+
+def bessel(order: int) -> Callable[[arb_series], arb_series]:
+    """The Bessel function of the first kind of an order."""
+    return lambda u: _composed(_bessel(order, u[0], ctx.cap), u)
+
+
+def _bessel(order: int, x: arb, count: int) -> list[arb]:
+    r"""$J_n^{(k)} = 2^{-k} \sum_j (-1)^j \binom kj J_{n-k+2j}$, at zero too, with $J_{-m} = (-1)^m J_m$."""
+    known = [bessel_ball(m, x) for m in range(order + count)]
+    every = {m: known[abs(m)] * (-1) ** (m % 2 if m < 0 else 0) for m in range(1 - len(known), len(known))}
+    sums = (sum(((-1) ** j * comb(k, j) * every[order - k + 2 * j] for j in range(k + 1)), ZERO) for k in range(count))
+    return [total / (2**k * factorial(k)) for k, total in enumerate(sums)]
+
+
+def lgamma(u: arb_series) -> arb_series:
+    """The logarithm of |Gamma(u)|: for u > 0 all its derivatives are monotone, so that both ends enclose them."""
+    if not u[0] > 0:
+        return logarithm(absolute(gamma(u)))
+    ends = [arb_series([end, 1]).lgamma() for end in from_ball(u[0])]
+    outer = [to_ball(hull(*(end[k] for end in ends))) for k in range(1, ctx.cap)]
+    return _composed([to_ball(interval_lgamma(from_ball(u[0]))), *outer], u)
+
+
+def gamma(u: arb_series) -> arb_series:
+    r"""exp(lgamma(u)) for u > 0, else $\pi / (\sin(\pi u)\,\Gamma(1 - u))$, between poles."""
+    if u[0] > 0:
+        return lgamma(u).exp()
+    if not u[0] < 0:
+        raise NotSmoothError("an argument of gamma that may be zero")
+    return divide(arb_series([arb.pi()]), u.sin_pi() * gamma(arb_series([ONE]) - u))
+
+
+def digamma(u: arb_series) -> arb_series:
+    """The derivative of lgamma."""
+    return _derived(1, u)
+
+
+def trigamma(u: arb_series) -> arb_series:
+    """The derivative of digamma."""
+    return _derived(2, u)
+
+
+def _derived(order: int, u: arb_series) -> arb_series:
+    """A derivative of lgamma: its coefficients, from further ones of lgamma."""
+    before = ctx.cap
+    ctx.cap = before + order
+    try:
+        known = lgamma(arb_series([u[0], 1]))
+        outer = [known[k + order] * (factorial(k + order) // factorial(k)) for k in range(before)]
+    finally:
+        ctx.cap = before
+    return _composed(outer, u)
+
+
+def _composed(outer: Sequence[arb], u: arb_series) -> arb_series:
+    """A function of u from its Taylor coefficients at the constant term: Horner's scheme."""
+    rest = arb_series([ZERO, *u.coeffs()[1:]])
+    return reduce(lambda total, c: total * rest + arb_series([c]), reversed(outer), arb_series([ZERO]))
 
 
 def _sign(u: arb_series) -> int:

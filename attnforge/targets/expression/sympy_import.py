@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from attnforge.errors import TargetError
@@ -14,6 +15,8 @@ from attnforge.targets.expression.limits import (
     MAX_NODES,
     exponent_problem,
 )
+from attnforge.targets.expression.parse import COMPARED
+from attnforge.targets.expression.reductions import REDUCTIONS
 from attnforge.targets.expression.simplify import ONE, minus, of, over, raised
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Constant, Node, Variable, depth, name_problem, size
@@ -21,12 +24,16 @@ from attnforge.targets.expression.tree import Constant, Node, Variable, depth, n
 if TYPE_CHECKING:
     import sympy
 
+RESERVED = {*NAMES, *REDUCTIONS}
+ORDERED = {"besselj": {n: f"besselj{n}" for n in range(3)}, "polygamma": {0: "digamma", 1: "trigamma"}}
 
-def from_sympy(expr: sympy.Expr) -> Node:
+
+def from_sympy(expr: sympy.Expr, names: Collection[str] = ()) -> Node:
     """The tree of a sympy expression.
 
     Symbols become variables, ``IndexedBase("x")[3]`` becomes ``x[3]``, rational numbers become quotients of exact
-    constants, floating-point numbers the nearest float64. What has no counterpart is refused by name.
+    constants, floating-point numbers the nearest float64. What has no counterpart is refused by name. A symbol may be
+    named as a function is if it is among the ``names`` of the inputs.
 
     >>> import sympy
     >>> x = sympy.Symbol("x")
@@ -43,34 +50,51 @@ def from_sympy(expr: sympy.Expr) -> Node:
         each, ready = stack.pop()
         if each in done:
             continue
-        parts = _parts(each)
+        name, parts = _read(each)
         if ready or not parts:
-            done[each] = _check_size(_convert(each, [done[part] for part in parts]))
+            done[each] = _check_size(_convert(each, name, [done[part] for part in parts], names))
         else:
             stack.append((each, True))
             stack.extend((part, False) for part in parts)
     return _check_text(done[expr])
 
 
-def _parts(expr: Any) -> tuple[Any, ...]:
-    """The arguments to be converted first: none for numbers and symbols, nor for what is refused anyway."""
-    return tuple(expr.args) if _function(expr) else ()
+def _read(expr: Any) -> tuple[str | None, tuple[Any, ...]]:
+    """Our name for the class of the expression, and the arguments to be converted first.
 
-
-def _function(expr: Any) -> str | None:
-    """Our name for the class of the expression, which must be sympy's own class and not one that looks like it."""
+    It must be sympy's own class and not one that looks like it. Numbers and symbols have neither, nor has what is
+    refused.
+    """
     import sympy
 
+    if type(expr) is sympy.Piecewise:
+        return _piecewise(expr)
+    if type(expr) is sympy.Heaviside and expr.args[1:] == (sympy.Rational(1, 2),):
+        return "step", expr.args[:1]
+    if type(expr) in (sympy.besselj, sympy.polygamma) and expr.args[0] in range(3):
+        name = ORDERED[type(expr).__name__].get(int(expr.args[0]))
+        return name, expr.args[1:] if name else ()
     for name, function in FUNCTIONS.items():
         if function.sympy is not None and type(expr) is getattr(sympy, function.sympy):
-            return name
-    return None
+            return name, expr.args
+    return None, ()
 
 
-def _convert(expr: Any, arguments: list[Node]) -> Node:
-    name = _function(expr)
+def _piecewise(expr: Any) -> tuple[str | None, tuple[Any, ...]]:
+    """The first branch, and the others as the other branch, of which the last must be for all that is left."""
+    import sympy
+
+    (value, condition), *others = expr.args
+    if not others or others[-1][1] != True or getattr(condition, "rel_op", None) not in COMPARED:  # noqa: E712
+        return None, ()
+    rest = others[0][0] if len(others) == 1 else sympy.Piecewise(*others, evaluate=False)
+    four = (condition.lhs, condition.rhs, value, rest)
+    return "where", tuple(four[i] for i in COMPARED[condition.rel_op])
+
+
+def _convert(expr: Any, name: str | None, arguments: list[Node], names: Collection[str]) -> Node:
     if name is None:
-        return _leaf(expr)
+        return _leaf(expr, names)
     if name == "^":
         return _power(*arguments)
     if name == "*" and arguments[0] == Constant(-1.0):
@@ -103,7 +127,7 @@ def _power(base: Node, exponent: Node) -> Node:
     return raised(base, exponent)
 
 
-def _leaf(expr: Any) -> Node:
+def _leaf(expr: Any, names: Collection[str]) -> Node:
     import sympy
 
     if expr is sympy.pi or expr is sympy.E:
@@ -115,9 +139,9 @@ def _leaf(expr: Any) -> Node:
     if isinstance(expr, sympy.Float):
         return Constant(float(expr))
     if type(expr) in (sympy.Symbol, sympy.Dummy):
-        return _variable(str(expr.name))
+        return _variable(str(expr.name), names)
     if isinstance(expr, sympy.Indexed):
-        return _entry(expr)
+        return _entry(expr, names)
     known = ", ".join(function.sympy for function in FUNCTIONS.values() if function.sympy is not None)
     remedy = f"Rewrite it with numbers, symbols, pi, E and {known}"
     raise TargetError("A sympy expression must be made of known parts", f"`{type(expr).__name__}`", remedy)
@@ -134,18 +158,19 @@ def _integer(value: int) -> Node:
     return constant
 
 
-def _entry(expr: Any) -> Node:
+def _entry(expr: Any, names: Collection[str]) -> Node:
     import sympy
 
     index, *others = expr.indices
     if others or not (isinstance(index, sympy.Integer) and 0 <= int(index) <= MAX_INDEX):
         requirement = f"An index must be one whole number from 0 to {MAX_INDEX}"
         raise TargetError(requirement, str(expr)[:80], "Write, for example, `x[0]`")
-    return _variable(str(expr.base.label), f"[{int(index)}]")
+    return _variable(str(expr.base.label), names, f"[{int(index)}]")
 
 
-def _variable(name: str, index: str = "") -> Node:
-    problem = f"`{name}` is a function or constant" if name in NAMES else name_problem(name)
+def _variable(name: str, names: Collection[str], index: str = "") -> Node:
+    taken = name in RESERVED and name + index not in names
+    problem = f"`{name}` is a function or constant" if taken else name_problem(name)
     if problem:
         raise TargetError(f"A symbol needs a plain name: {problem}", repr(name)[:80], "Rename the symbol")
     return Variable(name + index)

@@ -1,4 +1,4 @@
-"""Trees as text that parses back to the same tree."""
+"""Trees as text that parses back to the same tree (of inputs named as functions are, if their names are given)."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ def _write(node: Node, texts: Sequence[str]) -> str:
     writer = {"+": _write_sum, "*": _write_product, "/": _write_quotient, "^": _write_power, "-": _write_negative}
     if node.function in writer:
         return writer[node.function](node, texts)
+    if node.function == "where":
+        u, v, a, b = texts
+        return f"where({u} < {v}, {a}, {b})"
     return f"{node.function}({', '.join(texts)})" if texts else node.function
 
 

@@ -12,7 +12,7 @@ TOKEN = re.compile(
     r"[ \t\r\n]*(?:"
     r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<sign>\*\*|[-+*/^(),\[\]])"
+    r"|(?P<sign>\*\*|[<>]=?|[-+*/^(),\[\]])"
     r"|(?P<end>\Z))",
     re.ASCII,
 )
@@ -33,7 +33,7 @@ REMEDIES = {
     "\N{SUPERSCRIPT TWO}": "Write `^2`",
     "\N{GREEK SMALL LETTER PI}": "Write `pi`",
 }
-ASCII_REMEDY = "Use ASCII letters, digits and + - * / ^ ( ) [ ] , only"
+ASCII_REMEDY = "Use ASCII letters, digits and + - * / ^ ( ) [ ] < > , only"
 
 
 class Token(NamedTuple):
@@ -44,19 +44,19 @@ class Token(NamedTuple):
     start: int
 
 
-def tokenize(text: str) -> list[Token]:
-    """The tokens of the text, ``end`` last; ``**`` becomes ``^``.
+def tokenize(text: str, characters: int = MAX_CHARACTERS, start: int = 0, end: int | None = None) -> list[Token]:
+    """The tokens of a text of at most so many characters, or of a part of it, ``end`` last; ``**`` becomes ``^``.
 
     >>> [token.text for token in tokenize("2*x[0]**3")]
     ['2', '*', 'x', '[', '0', ']', '^', '3', '']
     """
-    if len(text) > MAX_CHARACTERS:
-        requirement = f"An expression may have at most {MAX_CHARACTERS} characters, this one has {len(text)}"
-        raise error_at(text, MAX_CHARACTERS, requirement, "Shorten it, or give a callable")
+    if len(text) > characters:
+        requirement = f"An expression may have at most {characters} characters, this one has {len(text)}"
+        raise error_at(text, characters, requirement, "Shorten it, or give a callable")
     tokens: list[Token] = []
-    position = 0
+    position, last = start, len(text) if end is None else end
     while not tokens or tokens[-1].kind != "end":
-        match = TOKEN.match(text, position)
+        match = TOKEN.match(text, position, last)
         if match is None:
             raise _unknown_character(text, position)
         kind = str(match.lastgroup)
