@@ -107,8 +107,8 @@ def of_numbers(node: Apply, arguments: Sequence[arb]) -> arb:
 def is_joined(choice: Apply) -> bool:
     """Whether the branches of a `where` are known to meet at its border, so that it is continuous if they are.
 
-    >>> x = Variable("x")
-    >>> is_joined(Apply("where", (x, ZERO, minus(x), x))), is_joined(Apply("where", (x, ZERO, ONE, x)))
+    >>> from attnforge.targets.expression.parse import parse
+    >>> is_joined(parse("where(x < 0, -x, x)")), is_joined(parse("where(x < 0, 1, x)"))
     (True, False)
     """
     u, v, a, b = choice.arguments

@@ -20,7 +20,7 @@ from attnforge.targets.expression.intervals import floor as interval_floor
 from attnforge.targets.expression.intervals import lgamma as interval_lgamma
 
 ZERO, ONE = arb(0), arb(1)
-FAR = 32  # from there on sinc is divided by its argument, without which its coefficients lose no digits
+FAR = 32  # from there on the coefficients of sinc are found upwards, each divided by the argument
 
 
 class NotSmoothError(ArithmeticError):
