@@ -2,6 +2,7 @@
 
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
+from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
 from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, PromptTarget
 from attnforge.targets.joint import JointFunction
@@ -18,6 +19,7 @@ __all__ = [
     "AttentionHead",
     "Box",
     "Formula",
+    "Formulas",
     "Function",
     "Grid",
     "Iteration",

@@ -53,7 +53,7 @@ class Formula(Target):
         self.domain = domain if domain.shape else domain.fixed((max(1, len(variables(self.tree))),))
         if len(self.domain.shape) != 1:
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
-        self._names = _input_names(variables(self.tree), names, self.domain.shape[0])
+        self._names = input_names(variables(self.tree), names, self.domain.shape[0])
         self._check_finite()
 
     @property
@@ -160,7 +160,7 @@ def _tree(expression: Any) -> Node:
     return parse(expression) if isinstance(expression, str) else from_sympy(expression)
 
 
-def _input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
+def input_names(found: tuple[str, ...], given: tuple[str, ...] | None, axes: int) -> tuple[str, ...]:
     """The order of the inputs: as the domain names them, by index x[0], x[1], .., or the only one."""
     if given is not None:
         problems = [f"{name!r}: {problem}" for name in given if (problem := name_problem(name))]

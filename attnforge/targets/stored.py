@@ -7,6 +7,7 @@ from typing import Any
 
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
+from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
 from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage
 from attnforge.targets.joint import JointFunction
@@ -17,6 +18,7 @@ from attnforge.targets.truncated_linear import TruncatedLinear
 
 Storable = (
     Formula
+    | Formulas
     | TruncatedLinear
     | ReluNetwork
     | Function
@@ -32,6 +34,7 @@ KINDS: dict[str, type[Storable]] = {
     "callable": Function,
     "joint_callable": JointFunction,
     "formula": Formula,
+    "formulas": Formulas,
     "in_context": Iteration,
     "kernel_average": KernelAverage,
     "truncated_linear": TruncatedLinear,

@@ -7,6 +7,7 @@ from attnforge.targets.expression.derivative import derivative
 from attnforge.targets.expression.evaluate import enclose, evaluate
 from attnforge.targets.expression.linear import LinearForm, TruncatedForm, linear_form, truncated_linear_form
 from attnforge.targets.expression.parse import parse
+from attnforge.targets.expression.program import parse_program, program_text
 from attnforge.targets.expression.sympy_import import from_sympy
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, variables
@@ -24,6 +25,8 @@ __all__ = [
     "from_sympy",
     "linear_form",
     "parse",
+    "parse_program",
+    "program_text",
     "to_text",
     "truncated_linear_form",
     "variables",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from attnforge.errors import TargetError
 from attnforge.targets.expression.functions import function_of
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, from_ball, is_undefined, to_ball
 from attnforge.targets.expression.series import NotSmoothError
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, fold_joined
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -33,9 +33,29 @@ def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
     >>> evaluate(parse("x^2 - 1/y"), {"x": [1.0, 2.0], "y": 4.0})
     array([0.75, 3.75])
     """
-    arrays = {name: np.asarray(value) for name, value in values.items()}
-    dtype = _dtype(arrays)
-    arrays = {name: array.astype(dtype, copy=False) for name, array in arrays.items()}
+    arrays, shape = _arrays(values)
+    with np.errstate(all="ignore"):
+        return np.array(np.broadcast_to(fold(node, _on_arrays(arrays)), shape))
+
+
+def evaluate_joined(root: Apply, values: Mapping[str, npt.ArrayLike]) -> Array:
+    """The same of several trees, along a last axis.
+
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> evaluate_joined(joined([parse("x^2"), parse("3")]), {"x": [1.0, 2.0]})
+    array([[1., 3.],
+           [4., 3.]])
+    """
+    arrays, shape = _arrays(values)
+    with np.errstate(all="ignore"):
+        results = fold_joined(root, _on_arrays(arrays))
+    return np.stack([np.broadcast_to(result, shape) for result in results], axis=-1)
+
+
+def _on_arrays(arrays: Mapping[str, Array]) -> Callable[[Node, Sequence[Array]], Array]:
+    """What a node is on arrays of one dtype."""
+    dtype = np.result_type(np.float64, *arrays.values())
 
     def visit(each: Node, arguments: Sequence[Array]) -> Array:
         if isinstance(each, Constant):
@@ -44,9 +64,7 @@ def evaluate(node: Node, values: Mapping[str, npt.ArrayLike]) -> Array:
             return _lookup(arrays, each.name)
         return np.asarray(function_of(each).array(*arguments), dtype=dtype)
 
-    with np.errstate(all="ignore"):
-        result = fold(node, visit)
-    return np.array(np.broadcast_to(result, np.broadcast_shapes(*(array.shape for array in arrays.values()))))
+    return visit
 
 
 def enclose(node: Node, values: Mapping[str, arb], *, precision: int | None = None) -> arb:
@@ -64,12 +82,13 @@ def enclose(node: Node, values: Mapping[str, arb], *, precision: int | None = No
         return to_ball(bounds(node, {name: from_ball(ball) for name, ball in values.items()}))
 
 
-def at_point(node: Node, point: Mapping[str, arb]) -> arb:
-    """A ball around the expression's value at one point; NaN where there is none, or it cannot be excluded.
+def at_point(root: Apply, point: Mapping[str, arb]) -> list[arb]:
+    """Balls around the values of joined trees at one point; NaN where there is none, or it cannot be excluded.
 
-    >>> from attnforge.targets.expression.parse import parse
-    >>> at_point(parse("sign(x - x) + sqrt(x)"), {"x": arb(4)})
-    2.00000000000000
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> at_point(joined([parse("sign(x - x) + sqrt(x)"), parse("x^2")]), {"x": arb(4)})
+    [2.00000000000000, 16.0000000000000]
     """
 
     def visit(each: Node, arguments: Sequence[arb]) -> arb:
@@ -77,7 +96,7 @@ def at_point(node: Node, point: Mapping[str, arb]) -> arb:
             return arb(each.value)
         return _lookup(point, each.name) if isinstance(each, Variable) else of_numbers(each, arguments)
 
-    return fold(node, visit)
+    return fold_joined(root, visit)
 
 
 def of_numbers(node: Apply, arguments: Sequence[arb]) -> arb:
@@ -134,6 +153,14 @@ def taylor(node: Node, values: Mapping[str, arb_series]) -> arb_series:
         return function_of(each).series(*arguments)
 
     return fold(node, visit)
+
+
+def _arrays(values: Mapping[str, npt.ArrayLike]) -> tuple[dict[str, Array], tuple[int, ...]]:
+    """The values in one dtype, and their common shape."""
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    dtype = _dtype(arrays)
+    shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    return {name: array.astype(dtype, copy=False) for name, array in arrays.items()}, shape
 
 
 def _dtype(arrays: Mapping[str, Array]) -> np.dtype[Any]:

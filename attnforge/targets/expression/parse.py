@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attnforge.errors import TargetError
@@ -25,12 +26,12 @@ from attnforge.targets.expression.limits import (
     MAX_DEPTH,
     MAX_EXPONENT,
     MAX_INDEX,
-    MAX_NODES,
+    Limits,
     exponent_problem,
 )
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tokens import Token, error_at, tokenize
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, depth, name_problem
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, depth, name_problem, size
 
 OPEN, SUM, PRODUCT, NEGATIVE, POWER = range(5)  # how tightly a pending operator binds; an open parenthesis, not at all
 BINARY = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
@@ -44,10 +45,21 @@ def parse(text: str) -> Node:
     >>> parse("2*x - 1")
     Apply('+', (Apply('*', (Constant(2.0), Variable('x'))), Constant(-1.0)))
     """
-    return _Parser(_checked(text)).parse()
+    node, _ = parse_part(checked_text(text), {}, Limits())
+    if len(to_text(node)) > MAX_CHARACTERS:
+        requirement = f"An expression may have at most {MAX_CHARACTERS} characters, also in its canonical form"
+        raise error_at(text, 0, requirement, "Shorten it, or give a callable")
+    return node
 
 
-def _checked(text: object) -> str:
+def parse_part(text: str, known: Mapping[str, Node], limits: Limits) -> tuple[Node, int]:
+    """The tree of one expression, in which ``known`` names stand for subtrees; and how many nodes were made."""
+    parser = _Parser(text, known, limits)
+    return parser.parse(), parser.nodes
+
+
+def checked_text(text: object) -> str:
+    """The text, after checking that it is one."""
     if not isinstance(text, str):
         requirement = "An expression must be a string"
         raise TargetError(requirement, type(text).__name__, 'Write it in quotes, as "sin(8*x) + abs(x)"')
@@ -76,9 +88,9 @@ class _Pending:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = iter(tokenize(text))
+    def __init__(self, text: str, known: Mapping[str, Node], limits: Limits) -> None:
+        self.text, self.known, self.limits = text, known, limits
+        self.tokens = iter(tokenize(text, limits.characters))
         self.token = next(self.tokens)
         self.operands: list[_Operand] = []
         self.pending: list[_Pending] = []
@@ -90,11 +102,7 @@ class _Parser:
         while self.token.kind != "end" or self.parentheses:
             self._read_operator()
         self._reduce(OPEN)
-        node = self._close(self.operands.pop())
-        if len(to_text(node)) > MAX_CHARACTERS:
-            requirement = f"An expression may have at most {MAX_CHARACTERS} characters, also in its canonical form"
-            raise self._error(requirement, "Shorten it, or give a callable", 0)
-        return node
+        return self._close(self.operands.pop())
 
     # Reading
 
@@ -213,7 +221,7 @@ class _Parser:
         self.operands[-1] = _Operand([self._close(self.operands[-1])], start)
 
     def _apply(self, function: str, arguments: list[Node], start: int) -> Node:
-        if max(map(depth, arguments), default=0) >= MAX_DEPTH:
+        if max(map(depth, arguments), default=0) >= self.limits.depth:
             raise self._too_deep(start)
         self._count(start)
         return Apply(function, tuple(arguments))
@@ -249,6 +257,8 @@ class _Parser:
             raise self._unknown_function(token)
         if problem := name_problem(token.text):
             raise self._error(f"A variable needs a plain name: {problem}", "Rename the variable", token.start)
+        if token.text in self.known and self.token.text != "[":
+            return self.known[token.text]
         return Variable(token.text + self._index() if self.token.text == "[" else token.text)
 
     def _index(self) -> str:
@@ -266,8 +276,8 @@ class _Parser:
 
     def _count(self, start: int) -> None:
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            requirement = f"An expression may have at most {MAX_NODES} numbers, variables and operations"
+        if self.nodes > self.limits.nodes:
+            requirement = f"An expression may have at most {self.limits.nodes} numbers, variables and operations"
             raise self._error(requirement, "Give a callable instead", start)
 
     def _check_exponent(self, exponent: Node, start: int) -> None:
@@ -304,7 +314,8 @@ class _Parser:
             requirement = f"An operator is missing before `{token.text[:40]}`"
             return self._error(requirement, "Put an operator between the two", token.start)
         left = self._close(self.operands[-1])
-        shown = to_text(left) if not isinstance(left, Apply) or left.function not in BINARY else "..."
+        short = size(left) <= MAX_DEPTH and not (isinstance(left, Apply) and left.function in BINARY)
+        shown = to_text(left) if short else "..."
         remedy = f"Write a product with `*`: `{shown[:20]}*{token.text[:20]}`"
         return self._error(f"An operator is missing before `{token.text[:40]}`", remedy, token.start)
 

@@ -7,6 +7,8 @@ computing again with every intermediate result wrong on purpose, by more than an
 drawn at random: what moves the result is not rounding alone, but the formula's own sensitivity to it, so that
 ``(1 + 1e-30*x) - 1`` is found out although every run of it returns zero. Where the result moves by more than is
 allowed, the next finer arithmetic decides.
+
+Each has a twin for several joined trees (:func:`.tree.joined`), whose values stand along a last axis.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from flint import arb
 
 from attnforge.balls import Balls, precision, upper
 from attnforge.effort import check_time
-from attnforge.targets.expression.evaluate import at_point, evaluate
+from attnforge.targets.expression.evaluate import at_point, evaluate_joined
 from attnforge.targets.expression.functions import function_of
-from attnforge.targets.expression.tree import Constant, Node, Variable, fold
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold_joined, joined
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -52,12 +54,17 @@ def enclosed_values(tree: Node, names: Sequence[str], points: Array) -> Balls:
     >>> enclosed_values(parse("1e17*((1 + 1e-17*x) - 1)"), ("x",), np.array([[0.25]])).mid
     array([0.25])
     """
-    balls = _balls(tree, names, np.asarray(points, dtype=np.float64), 0.0, partial(check_time, EVALUATING))
-    mid = np.array([float(ball.mid()) for ball in balls])
-    rad = [
-        0.0 if ball == arb(near) else upper(abs(ball - near)) for ball, near in zip(balls, mid.tolist(), strict=True)
-    ]
-    return Balls(mid, np.array(rad))
+    return enclosed_joined(joined((tree,)), names, points)[:, 0]
+
+
+def enclosed_joined(root: Apply, names: Sequence[str], points: Array) -> Balls:
+    """Balls (N, k) around the values of k joined trees."""
+    zero = np.zeros(len(root.arguments))
+    rows = _balls(root, names, np.asarray(points, dtype=np.float64), zero, partial(check_time, EVALUATING))
+    mid = [[float(ball.mid()) for ball in row] for row in rows]
+    rad = [[_radius(ball, near) for ball, near in zip(*pair, strict=True)] for pair in zip(rows, mid, strict=True)]
+    shape = (len(points), len(zero))
+    return Balls(np.array(mid).reshape(shape), np.array(rad).reshape(shape))
 
 
 def careful_values(tree: Node, names: Sequence[str], points: Array) -> Array:
@@ -67,52 +74,71 @@ def careful_values(tree: Node, names: Sequence[str], points: Array) -> Array:
     >>> careful_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))
     array([0.25])
     """
+    return careful_joined(joined((tree,)), names, points)[:, 0]
+
+
+def careful_joined(root: Apply, names: Sequence[str], points: Array) -> Array:
+    """The same (N, k) of k joined trees."""
     columns = {name: points[:, i] for i, name in enumerate(names)}
-    found = np.array(np.broadcast_to(evaluate(tree, columns), len(points)))
-    lost, largest = _lost(tree, columns, found, KEPT)
+    found = evaluate_joined(root, columns)
+    lost, largest = _lost(root, columns, found, KEPT, np.zeros(found.shape[1]))
     if len(lost):
-        found[lost] = accurate_values(tree, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
+        found[lost] = accurate_joined(root, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
     return found
 
 
-def accurate_values(
-    tree: Node,
-    names: Sequence[str],
-    points: npt.NDArray[Any],
-    trusted: float = TRUSTED,
-    largest: float = 0.0,
-    told: Callable[[], None] = lambda: None,
-) -> Extended:
+def accurate_values(tree: Node, names: Sequence[str], points: AnyArray) -> Extended:
     """Values (N,) at points (N, d) in extended precision, right to float64's last digit of the largest of them.
 
-    Points that are float64 numbers are meant exactly. NaN where there is no value. ``trusted`` is the part of the
-    largest value, or of one known to be as large as ``largest``, that values may be wrong by; ``told`` is called while
-    balls are evaluated, and may give up.
+    Points that are float64 numbers are meant exactly. NaN where there is no value.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> float(accurate_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))[0])
     0.25
     """
+    return accurate_joined(joined((tree,)), names, points)[:, 0]
+
+
+def accurate_joined(
+    root: Apply,
+    names: Sequence[str],
+    points: AnyArray,
+    trusted: float = TRUSTED,
+    largest: Array | None = None,
+    told: Callable[[], None] = lambda: None,
+) -> Extended:
+    """The same (N, k) of k joined trees.
+
+    ``trusted`` is the part of a tree's largest value, or of one known to be as large as its ``largest``, that values
+    may be wrong by; ``told`` is called while balls are evaluated, and may give up.
+    """
     columns = {name: points[:, i].astype(np.longdouble) for i, name in enumerate(names)}
-    found = np.broadcast_to(evaluate(tree, columns), len(points)).astype(np.longdouble)
-    lost, largest = _lost(tree, columns, found, trusted, largest)
+    found = evaluate_joined(root, columns).astype(np.longdouble)
+    known = np.zeros(found.shape[1]) if largest is None else largest
+    lost, known = _lost(root, columns, found, trusted, known)
     if len(lost):
-        for i, ball in zip(lost, _balls(tree, names, points[lost].astype(np.float64), largest, told), strict=True):
-            found[i] = _extended(ball, found[i], largest)
+        for i, balls in zip(lost, _balls(root, names, points[lost].astype(np.float64), known, told), strict=True):
+            found[i] = [_extended(*each) for each in zip(balls, found[i], known.tolist(), strict=True)]
     return found
 
 
+def _radius(ball: arb, near: float) -> float:
+    """How far the ball reaches from a number."""
+    return 0.0 if ball == arb(near) else upper(abs(ball - near))
+
+
 def _lost(
-    tree: Node, columns: Mapping[str, AnyArray], found: AnyArray, trusted: float, largest: float = 0.0
-) -> tuple[Indices, float]:
-    """The points whose values rounding may have moved by more than the part ``trusted`` of the largest; and that."""
+    root: Apply, columns: Mapping[str, AnyArray], found: AnyArray, trusted: float, largest: Array
+) -> tuple[Indices, Array]:
+    """The points whose values rounding may have moved by more than the part ``trusted`` of the largest; and those."""
     with np.errstate(all="ignore"):
-        moved = np.max([np.abs(run - found) for run in _disturbed(tree, columns, found)], axis=0) / MAGNIFIED
-        largest = max(largest, float(np.max(np.abs(found) - moved, initial=0.0, where=np.isfinite(moved))))
-        return np.flatnonzero(~(moved <= trusted * largest)), largest
+        moved = np.max([np.abs(run - found) for run in _disturbed(root, columns, found)], axis=0) / MAGNIFIED
+        sizes = np.max(np.abs(found) - moved, axis=0, initial=0.0, where=np.isfinite(moved))
+        largest = np.maximum(largest, sizes.astype(np.float64))
+        return np.flatnonzero(~np.all(moved <= trusted * largest, axis=1)), largest
 
 
-def _disturbed(tree: Node, columns: Mapping[str, AnyArray], found: AnyArray) -> Iterator[AnyArray]:
+def _disturbed(root: Apply, columns: Mapping[str, AnyArray], found: AnyArray) -> Iterator[AnyArray]:
     """The values again, with every intermediate result changed by a little; numbers and inputs are exact."""
     dtype, rng = found.dtype, np.random.default_rng(0)
     shares = rng.uniform(0.5, 1.0, size=len(found) + VARIETY) * rng.choice((-1.0, 1.0), size=len(found) + VARIETY)
@@ -133,23 +159,27 @@ def _disturbed(tree: Node, columns: Mapping[str, AnyArray], found: AnyArray) -> 
         return value if node.function in EXACT else changed(value, np.float64 if node.function == "erf" else dtype)
 
     for _ in range(TRIALS):
-        yield np.broadcast_to(fold(tree, visit), len(found))
+        yield np.stack([np.broadcast_to(run, len(found)) for run in fold_joined(root, visit)], axis=-1)
 
 
-def _balls(tree: Node, names: Sequence[str], points: Array, largest: float, told: Callable[[], None]) -> list[arb]:
-    """Balls around the values, with bits added until their radii are negligible beside the largest value.
+def _balls(
+    root: Apply, names: Sequence[str], points: Array, largest: Array, told: Callable[[], None]
+) -> list[list[arb]]:
+    """Balls around the values, with bits added until their radii are negligible beside the largest value of their tree.
 
-    ``largest`` is a size that some value is known to have. Where the most bits narrow none of a few balls, at points
-    without a value or at a jump, the others are left as they are.
+    ``largest`` are sizes that some value of each tree is known to have. Where the most bits narrow none of a few balls,
+    at points without a value or at a jump, the others are left as they are.
     """
-    found, size, radius = [arb.nan()] * len(points), np.zeros(len(points)), np.full(len(points), np.inf)
+    shape = (len(points), len(root.arguments))
+    found, size, radius = [[arb.nan()] * shape[1]] * shape[0], np.zeros(shape), np.full(shape, np.inf)
 
     def look(at: Indices, bits: int) -> None:
         with precision(bits):
             for i in at.tolist():
                 told()
-                found[i] = at_point(tree, dict(zip(names, map(arb, points[i].tolist()), strict=True)))
-                size[i], radius[i] = abs(float(found[i].mid())), float(found[i].rad())
+                found[i] = at_point(root, dict(zip(names, map(arb, points[i].tolist()), strict=True)))
+                size[i] = [abs(float(ball.mid())) for ball in found[i]]
+                radius[i] = [float(ball.rad()) for ball in found[i]]
 
     left = np.arange(len(points))
     for bits in BITS:
@@ -161,8 +191,9 @@ def _balls(tree: Node, names: Sequence[str], points: Array, largest: float, told
         look(left, bits)
         known = np.isfinite(size) & np.isfinite(radius)
         sure = np.where(known, size, 0.0) - np.where(known, radius, 0.0)
-        largest = max(largest, float(sure.max(initial=0.0)))
-        left = np.flatnonzero(~known | (radius > np.maximum(ENOUGH * np.maximum(size, largest), NOTHING)))
+        largest = np.maximum(largest, sure.max(axis=0, initial=0.0))
+        wide = ~known | (radius > np.maximum(ENOUGH * np.maximum(size, largest), NOTHING))
+        left = np.flatnonzero(wide.any(axis=1))
         if not len(left):
             break
     return found

@@ -44,15 +44,15 @@ class Token(NamedTuple):
     start: int
 
 
-def tokenize(text: str) -> list[Token]:
-    """The tokens of the text, ``end`` last; ``**`` becomes ``^``.
+def tokenize(text: str, characters: int = MAX_CHARACTERS) -> list[Token]:
+    """The tokens of a text of at most so many characters, ``end`` last; ``**`` becomes ``^``.
 
     >>> [token.text for token in tokenize("2*x[0]**3")]
     ['2', '*', 'x', '[', '0', ']', '^', '3', '']
     """
-    if len(text) > MAX_CHARACTERS:
-        requirement = f"An expression may have at most {MAX_CHARACTERS} characters, this one has {len(text)}"
-        raise error_at(text, MAX_CHARACTERS, requirement, "Shorten it, or give a callable")
+    if len(text) > characters:
+        requirement = f"An expression may have at most {characters} characters, this one has {len(text)}"
+        raise error_at(text, characters, requirement, "Shorten it, or give a callable")
     tokens: list[Token] = []
     position = 0
     while not tokens or tokens[-1].kind != "end":

@@ -4,7 +4,8 @@ A node is a constant, a variable, or a function applied to nodes. Operators are 
 or more arguments, so a long sum is wide and not deep; ``-`` is the negation of one argument (``a - b`` is the sum of
 ``a`` and ``-b``, which is the same real number and the same float); ``/`` and ``^`` take two.
 
-Subtrees may be shared (derivatives share a lot), so every walk visits each *object* once.
+Subtrees may be shared (derivatives share a lot, networks more), so every walk visits each *object* once. Several trees
+are walked together as the arguments of one root, :func:`joined`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*_?", re.ASCII)  # no leading and no double underscore
 INDEX = re.compile(r"\[(?:0|[1-9][0-9]*)\]", re.ASCII)
+JOINED = "[]"  # the root of several trees: no function, it has no value
+MAX_SHOWN = 10_000  # nodes in a repr: a tree of shared subtrees may have more than there is memory for
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,16 @@ class Variable:
 class Apply:
     """A function, by its name in the table of functions, applied to nodes.
 
-    ``size`` counts nodes and ``depth`` levels, as if nothing were shared. The hash is computed from the children's,
-    and equality compares with a stack of its own, so that neither can exhaust Python's.
+    ``size`` counts nodes and ``depth`` levels, as if nothing were shared; ``varies`` is whether there is a variable in
+    it. The hash is computed from the children's, and equality compares with a stack of its own, so that neither can
+    exhaust Python's.
     """
 
     function: str
     arguments: tuple[Node, ...]
     size: int = field(init=False)
     depth: int = field(init=False)
+    varies: bool = field(init=False)
     _hash: int = field(init=False)
     _steps: tuple[Step, ...] = field(init=False, default=())
 
@@ -80,6 +85,7 @@ class Apply:
         _check_arguments(self.arguments)
         object.__setattr__(self, "size", 1 + sum(size(child) for child in self.arguments))
         object.__setattr__(self, "depth", 1 + max((depth(child) for child in self.arguments), default=0))
+        object.__setattr__(self, "varies", any(varies(child) for child in self.arguments))
         object.__setattr__(self, "_hash", hash((self.function, self.arguments)))
 
     def __hash__(self) -> int:
@@ -89,7 +95,7 @@ class Apply:
         return isinstance(other, Apply) and _equal(self, other)
 
     def __repr__(self) -> str:
-        return fold(self, _show)
+        return fold(self, _show) if self.size <= MAX_SHOWN else f"<{self.function} of {self.size:,} nodes>"
 
     def __reduce__(self) -> tuple[type[Apply], tuple[str, tuple[Node, ...]]]:
         return Apply, (self.function, self.arguments)  # string hashes differ between processes: compute them anew
@@ -111,6 +117,11 @@ def size(node: Node) -> int:
 def depth(node: Node) -> int:
     """The number of levels; a leaf has one."""
     return node.depth if isinstance(node, Apply) else 1
+
+
+def varies(node: Node) -> bool:
+    """Whether there is a variable in it."""
+    return node.varies if isinstance(node, Apply) else isinstance(node, Variable)
 
 
 def variables(node: Node) -> tuple[str, ...]:
@@ -157,6 +168,41 @@ def fold(root: Node, visit: Callable[[Node, Sequence[T]], T]) -> T:
         for argument in finished:
             del results[argument]
     return results.popitem()[1]  # the root's, the last one left
+
+
+def joined(trees: Iterable[Node]) -> Apply:
+    """One root for several trees, so that one walk serves them all (:func:`fold_joined`, :func:`bottom_up`)."""
+    return Apply(JOINED, tuple(trees))
+
+
+def fold_joined(root: Apply, visit: Callable[[Node, Sequence[T]], T]) -> list[T]:
+    """The results of all the trees that a root joins, every object visited once."""
+    results: dict[int, T] = {}
+    *steps, last = _steps(root)
+    for place, (node, arguments, finished) in enumerate(steps):
+        results[place] = visit(node, [results[argument] for argument in arguments])
+        for argument in finished:
+            del results[argument]
+    return [results[argument] for argument in last.arguments]
+
+
+def unified(trees: Iterable[Node]) -> tuple[Node, ...]:
+    """The same trees with equal subtrees, in one or in several of them, as one object.
+
+    >>> a, b = unified([Apply("sin", (Variable("x"),)), Apply("sin", (Variable("x"),))])
+    >>> a is b
+    True
+    """
+    distinct: dict[tuple[object, ...], Node] = {}
+
+    def visit(node: Node, arguments: Sequence[Node]) -> Node:
+        if isinstance(node, Apply):
+            same = all(old is new for old, new in zip(node.arguments, arguments, strict=True))
+            key: tuple[object, ...] = (node.function, *map(id, arguments))  # kept alive by the nodes that hold them
+            return distinct.setdefault(key, node if same else Apply(node.function, tuple(arguments)))
+        return distinct.setdefault((repr(node),), node)
+
+    return tuple(fold_joined(joined(trees), visit))
 
 
 def _steps(root: Node) -> tuple[Step, ...]:
