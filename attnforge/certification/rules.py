@@ -18,6 +18,7 @@ from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.enclosure.factors import shows_product
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
+from attnforge.certification.graph import is_graph, prove_graph
 from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.stack import bound_stack
@@ -27,6 +28,7 @@ from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, R
 from attnforge.network import Attention, Linear, Network, Softmax
 from attnforge.network.apply import apply_layer
 from attnforge.targets import AttentionHead, Formula, ReluNetwork, Table, TruncatedLinear
+from attnforge.targets.formulas import Formulas
 
 UNPROVED = "fitted values: the error between the points looked at is not bounded"
 UNKNOWN = "nothing is known of the target's smoothness"
@@ -106,7 +108,7 @@ def _nothing_known(statement: Statement) -> str | None:
     target = statement.target
     if isinstance(target, Table):
         return UNPROVED
-    known = isinstance(target, Formula | TruncatedLinear | ReluNetwork | AttentionHead)
+    known = isinstance(target, Formula | Formulas | TruncatedLinear | ReluNetwork | AttentionHead)
     return None if known or target.lipschitz() is not None else UNKNOWN
 
 
@@ -276,6 +278,7 @@ _CELLS = _regular(_parts(bound_cells, searches=True), looks_at)
 
 RULES = (
     Rule(_parts(bound_head), _is(AttentionHead)),
+    Rule(prove_graph, lambda statement: is_graph(statement.run)),
     Rule(_truncated, _is_truncated),
     Rule(_rectified, _is_rectified),
     Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),

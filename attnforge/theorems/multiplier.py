@@ -61,7 +61,13 @@ def multiplier_head(u: Array, v: Array, low: float, high: float, column: int, ke
         memory_keys=columns(slopes, offsets),
         memory_values=np.zeros((keys - 1, 1)),
     )
-    return head, scaled(v, -sign * (3 * reach - abs(centre)))
+    return head, scaled(v, -factor_shift(low, high))
+
+
+def factor_shift(low: float, high: float) -> float:
+    """What the head adds to u: it writes (u . r + shift) (v . r)."""
+    centre, reach = _centre_and_reach(low, high)
+    return (-1.0 if centre < 0 else 1.0) * (3 * reach - abs(centre))
 
 
 def _centre_and_reach(low: float, high: float) -> tuple[float, float]:

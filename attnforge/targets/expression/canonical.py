@@ -18,8 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 
+from flint import arb
+
+from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.simplify import over, plus, raised, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, variables
 
 Monomial = tuple[tuple[tuple[int, Fraction], ...], "Sum"]  # powers of atoms, by number, and what exp is taken of
 Sum = tuple[tuple["Monomial", Fraction], ...]
@@ -85,6 +88,22 @@ class Canonical:
     def same(self, one: Node, other: Node) -> bool:
         """Whether both have one form, products multiplied out."""
         return self._open(self.of(one)) == self._open(self.of(other))
+
+    def difference(self, one: Node, other: Node) -> list[tuple[arb, Node]]:
+        """Terms that add up to the difference of both: coefficients, as balls, and expressions without constants."""
+        total: dict[Monomial, arb] = {}
+        for sign, node in ((1, one), (-1, other)):
+            for (powers, exponent), coefficient in self._open(self.of(node)):
+                varying = tuple(pair for pair in powers if variables(self._trees[pair[0]]))
+                fixed = tuple(pair for pair in powers if not variables(self._trees[pair[0]]))
+                value = bounds(self._term((fixed, ZERO), coefficient), {})
+                key = (varying, exponent)
+                total[key] = total.get(key, arb(0)) + sign * value.lower.union(value.upper)
+        return [
+            (coefficient, self._term(monomial, Fraction(1)))
+            for monomial, coefficient in total.items()
+            if not coefficient.is_zero()
+        ]
 
     def _open(self, u: Sum) -> Sum:
         return _collected(self._expanded(monomial, coefficient) for monomial, coefficient in u)

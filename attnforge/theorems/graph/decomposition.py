@@ -30,7 +30,8 @@ from attnforge.targets.expression.ranges import LARGE, range_on
 from attnforge.targets.expression.simplify import ONE, ZERO, minus, of, over, plus, raised, times
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, variables
-from attnforge.targets.program import Program, Step, multiplied_out, register, substituted
+from attnforge.targets.graph import Graph, Step, multiplied_out, register, substituted
+from attnforge.theorems.multiplier import factor_shift
 
 Kind = Literal["row", "multiplier", "exponential", "logistic", "gate"]
 Factors = list[tuple[Node, Fraction]]
@@ -70,20 +71,20 @@ class Registered:
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """Steps in order, and outputs as affine expressions of registers; the program says what they compute."""
+    """Steps in order, and outputs as affine expressions of registers; the graph says what they compute."""
 
     steps: tuple[Registered, ...]
     outputs: tuple[Node, ...]
-    program: Program
+    graph: Graph
 
     @property
     def layers(self) -> list[int]:
         """The layer of each step, from 1."""
         depth = defaultdict(int)
-        for i, step in enumerate(self.program.steps):
+        for i, step in enumerate(self.graph.steps):
             read = [p for form in step.forms.values() for p in form.weights]
-            depth[self.program.inputs + 1 + i] = 1 + max((depth[p] for p in read), default=0)
-        return [depth[self.program.inputs + 1 + i] for i in range(len(self.steps))]
+            depth[self.graph.inputs + 1 + i] = 1 + max((depth[p] for p in read), default=0)
+        return [depth[self.graph.inputs + 1 + i] for i in range(len(self.steps))]
 
 
 def decompose(trees: Sequence[Node], names: Sequence[str], box: Sequence[Interval]) -> Decomposition:
@@ -364,7 +365,7 @@ class _Work:
         return left[0]
 
     def _product(self, u: Value, v: Value) -> Value:
-        r"""u v = (u + s) v - s v, where the head computes the first product, u + s being in [2, 4] times the radius."""
+        r"""u v = (u + s) v - s v, where the head computes the first product (:mod:`attnforge.theorems.multiplier`)."""
         ranges = [self.range(each.tree) for each in (u, v)]
         if any(is_undefined(each) for each in ranges):
             raise RefusalError("Factors of a product are bounded", to_text(u.tree)[:60], "Shrink the domain")
@@ -373,7 +374,7 @@ class _Work:
         if radius[1] * reach[0] < radius[0] * reach[1]:
             u, v, ranges, radius = v, u, ranges[::-1], radius[::-1]
         low, high = float(ranges[0].lower), float(ranges[0].upper)
-        shift = Constant(3 * radius[0] - (low + high) / 2)
+        shift = Constant(factor_shift(low, high))
         tree = Apply("*", (plus(u.tree, shift), v.tree))
         made = self._write(Registered("multiplier", tree, (u.tree, v.tree), (low, high)))
         whole = plus(made.tree, times(minus(shift), v.tree)) if shift.value else made.tree
@@ -431,7 +432,7 @@ class _Work:
         names: dict[str, Node] = {register(first + old).name: register(first + new) for new, old in enumerate(kept)}
         steps = tuple(_renamed(self.steps[i], names) for i in kept)
         final = tuple(substituted(tree, names) for tree in outputs)
-        return Decomposition(steps, final, Program(self.box, [step.tree for step in steps], final))
+        return Decomposition(steps, final, Graph(self.box, [step.tree for step in steps], final))
 
 
 def _renamed(step: Registered, names: dict[str, Node]) -> Registered:

@@ -59,7 +59,7 @@ def register(number: int) -> Variable:
 def number_of(name: str) -> int:
     """The register that a variable stands for."""
     if not (name.startswith("r[") and name.endswith("]")):
-        raise TargetError("Steps of a program read registers r[i]", name, "Name inputs by their numbers")
+        raise TargetError("Steps of a graph read registers r[i]", name, "Name inputs by their numbers")
     return int(name[2:-1])
 
 
@@ -129,7 +129,7 @@ def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
         return node
     parts = [node] if linear(node, names) is not None else summands(node)
     affine = [part for part in parts if linear(part, names) is not None]
-    if affine:
+    if any(variables(part) for part in affine):
         own, name = plus(*affine), f"y[{len(forms)}]"
         forms[name] = Form.of(own)
         return plus(Variable(name), *(_rewritten(part, forms) for part in parts if part not in affine))
@@ -140,22 +140,23 @@ def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """Bounds of each output; how much of the largest each register has; widened ranges of the forms of each step."""
+    """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers."""
 
     bounds: list[float]
     shares: list[float]
     sensitivities: list[float]
     errors: list[float]
     ranges: list[dict[str, Interval]]
+    registers: list[Interval]
 
 
-class Program:
+class Graph:
     """Steps and outputs over a box of inputs.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> box = [Interval(arb(0), arb(1)), Interval(arb(1), arb(2))]
-    >>> program = Program(box, [parse("sin(r[1] + r[2])"), parse("r[3]*r[2]")], [parse("2*r[4]")])
-    >>> round(program.compose([0, 0, 1e-3, 0]).bounds[0], 6)  # 2 |r[2]| 1e-3
+    >>> graph = Graph(box, [parse("sin(r[1] + r[2])"), parse("r[3]*r[2]")], [parse("2*r[4]")])
+    >>> round(graph.compose([0, 0, 1e-3, 0]).bounds[0], 6)  # 2 |r[2]| 1e-3
     0.004
     """
 
@@ -193,7 +194,11 @@ class Program:
 
     def expression(self, tree: Node) -> Node:
         """An expression of registers as one of the inputs."""
-        return self._tidied(substituted(tree, {register(i + 1).name: node for i, node in enumerate(self.exact)}))
+        return self._tidied(self.unfolded(tree))
+
+    def unfolded(self, tree: Node) -> Node:
+        """An expression of registers as one of the inputs, as it is."""
+        return substituted(tree, {register(i + 1).name: node for i, node in enumerate(self.exact)})
 
     def _tidied(self, tree: Node) -> Node:
         """Small expressions without what cancels in them."""
@@ -227,16 +232,16 @@ class Program:
             return _compose(self, [arb(each) for each in local], self.box if box is None else list(box))
 
 
-def _compose(program: Program, local: list[arb], box: list[Interval]) -> Composition:
-    whole = box == program.box
-    sides = program.sides(box)
-    exact, errors, slopes, ranges = dict(sides), list(local[: program.inputs]), [], []
+def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition:
+    whole = box == graph.box
+    sides = graph.sides(box)
+    exact, errors, slopes, ranges = dict(sides), list(local[: graph.inputs]), [], []
     entered = list(local)
-    for i, step in enumerate(program.steps):
-        number = program.inputs + i
+    for i, step in enumerate(graph.steps):
+        number = graph.inputs + i
         mine, off = {}, {}
         for name, form in step.forms.items():
-            inside = program.ranges[i][name]
+            inside = graph.ranges[i][name]
             if not whole:
                 inside = _common(inside, _affine(form, exact))
             mine[name] = inside
@@ -252,7 +257,7 @@ def _compose(program: Program, local: list[arb], box: list[Interval]) -> Composi
         slopes.append(tilt)
         ranges.append(wide)
         exact[register(number + 1).name] = bounds(step.function, mine)
-    found = [_carried(program, slopes, entered, output) for output in program.outputs]
+    found = [_carried(graph, slopes, entered, output) for output in graph.outputs]
     best = max(range(len(found)), key=lambda k: found[k][0])
     return Composition(
         [each[0] for each in found],
@@ -260,21 +265,22 @@ def _compose(program: Program, local: list[arb], box: list[Interval]) -> Composi
         [max(float(each[1][n].upper()) for each in found) for n in range(len(entered))],
         [upper(each) for each in errors],
         ranges,
+        [_widened(inside, off) for inside, off in zip(exact.values(), errors, strict=True)],
     )
 
 
 def _carried(
-    program: Program, slopes: list[dict[str, Interval]], entered: list[arb], output: Form
+    graph: Graph, slopes: list[dict[str, Interval]], entered: list[arb], output: Form
 ) -> tuple[float, list[arb]]:
     """The bound of one output, and the largest derivatives of it by each register."""
     adjoint = [NOTHING] * len(entered)
     for p, weight in output.weights.items():
         adjoint[p - 1] = from_ball(weight)
-    for i in reversed(range(len(program.steps))):
-        mine = adjoint[program.inputs + i]
+    for i in reversed(range(len(graph.steps))):
+        mine = adjoint[graph.inputs + i]
         if mine.lower == 0 and mine.upper == 0:
             continue
-        for name, form in program.steps[i].forms.items():
+        for name, form in graph.steps[i].forms.items():
             through = multiply(mine, slopes[i][name])
             for p, weight in form.weights.items():
                 adjoint[p - 1] = add(adjoint[p - 1], multiply(through, from_ball(weight)))
