@@ -48,6 +48,7 @@ from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
 
+SLOPES = 24  # cells for the range of a slope
 NOTHING = Interval(arb(0), arb(0))
 
 
@@ -119,8 +120,27 @@ class Step:
         """The maximal affine parts of an expression of registers are its forms."""
         forms: dict[str, Form] = {}
         with precision(COEFFICIENT_BITS):
-            function = _rewritten(tree, forms)
+            function = _merged(_rewritten(tree, forms), forms)
         return cls(tree, function, forms, {name: derivative(function, name) for name in forms})
+
+
+def _merged(function: Node, forms: dict[str, Form]) -> Node:
+    """Forms that are exact multiples of the first, up to a constant, are written by it."""
+    if len(forms) < 2:
+        return function
+    first, *others = forms
+    lead, values = forms[first], dict[str, Node]()
+    pivot = next(iter(lead.weights))
+    for name in others:
+        form = forms[name]
+        slope = form.weights.get(pivot, arb(0)) / lead.weights[pivot]
+        offset = form.offset - slope * lead.offset
+        exact = slope.is_exact() and offset.is_exact() and arb(float(slope)) == slope and arb(float(offset)) == offset
+        if exact and form.weights.keys() == lead.weights.keys():
+            if all((form.weights[p] - slope * w).is_zero() for p, w in lead.weights.items()):
+                values[name] = plus(times(Constant(float(slope)), Variable(first)), Constant(float(offset)))
+                del forms[name]
+    return substituted(function, values)
 
 
 def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
@@ -247,7 +267,7 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
             mine[name] = inside
             off[name] = sum((abs(w) * errors[p - 1] for p, w in form.weights.items()), start=arb(0)).upper()
         wide = {name: _widened(mine[name], off[name]) for name in mine}
-        tilt = {name: bounds(slope, wide) for name, slope in step.slopes.items()}
+        tilt = {name: _slope(slope, wide, fine=whole) for name, slope in step.slopes.items()}
         if any(is_undefined(each) or not _largest(each).is_finite() for each in tilt.values()):
             entered[number] = (local[number] + modulus(step.function, mine, off)).upper()
             tilt, carried = {name: NOTHING for name in tilt}, arb(0)
@@ -267,6 +287,11 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         ranges,
         [_widened(inside, off) for inside, off in zip(exact.values(), errors, strict=True)],
     )
+
+
+def _slope(slope: Node, ranges: Mapping[str, Interval], fine: bool) -> Interval:
+    """The range of a slope: on parts of the domain by intervals alone."""
+    return range_on(slope, ranges, SLOPES) if fine else bounds(slope, ranges)
 
 
 def _carried(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Mapping
+from functools import lru_cache
 
 from flint import arb
 
@@ -37,12 +38,18 @@ def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Int
     whole = bounds(node, box)
     if not names or len(bottom_up(node)) > LARGE:
         return whole
-    slopes = {name: derivative(node, name) for name in names}
+    slopes = {name: slope_of(node, name) for name in names}
     lower = _end(node, slopes, dict(box), cells, -1)
     upper = _end(node, slopes, dict(box), cells, 1)
     if lower.is_nan() or upper.is_nan():
         return UNDEFINED
     return Interval(lower, upper) if is_undefined(whole) else Interval(whole.lower.max(lower), whole.upper.min(upper))
+
+
+@lru_cache(maxsize=4096)
+def slope_of(node: Node, name: str) -> Node:
+    """A derivative; once for all boxes."""
+    return derivative(node, name)
 
 
 def _end(node: Node, slopes: Mapping[str, Node], box: Values, cells: int, sign: int) -> arb:

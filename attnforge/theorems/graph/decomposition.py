@@ -348,8 +348,8 @@ class _Work:
         if not sign or not within.upper * sign * 1 / (within.lower * sign) < MOST_DYNAMIC**sign:
             plain.append(self.affine(whole))
             return scale
-        if sign > 0 and len(group) == 1 and group[0][0].affine:  # a power of a form: its logarithm may be shared
-            base, power = group[0]
+        base, power = group[0]
+        if len(group) == 1 and base.affine and self.range(base.tree).lower > 0:  # its logarithm may be shared
             logs.append(times(_number(power), self._write(_logarithm(base.tree)).tree))
             return scale
         positive = whole.tree if sign > 0 else minus(whole.tree)
