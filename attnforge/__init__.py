@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .network import Network as Network
     from .targets import Box as Box
     from .targets import Lipschitz as Lipschitz
+    from .targets.tracing import formula as formula
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
@@ -56,6 +57,7 @@ HOMES = {
     "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
     "attnforge.targets": ("Box", "Lipschitz"),
+    "attnforge.targets.tracing": ("formula",),
 }
 MODULES = ("anchors", "constructions", "in_context", "plot")
 

@@ -45,7 +45,8 @@ class DType(StrEnum):
 
 def run(
     expression: Annotated[
-        str | None, typer.Argument(metavar="EXPR", help='The function, in quotes: "clamp(2*x - 0.5, -1, 1)".')
+        str | None,
+        typer.Argument(metavar="EXPR", help='The function, in quotes: "clamp(2*x - 0.5, -1, 1)"; or a file net.onnx.'),
     ] = None,
     domain: Annotated[
         list[str] | None,
@@ -127,7 +128,7 @@ def _reader(
         message = "Missing option '--domain'. Write --domain x=-1:1, and one for each variable."
         raise typer.BadParameter(message, param_hint="--domain")
     text, intervals = str(expression).removeprefix(" "), read_domain(domain)  # a blank is ExpressionCommand's mark
-    return lambda: (text, intervals)
+    return lambda: (Path(text) if text.endswith(".onnx") else text, intervals)
 
 
 def _read_table(path: Path, domain: list[str] | None, columns: tuple[str | None, str | None]) -> Table:

@@ -50,9 +50,10 @@ def compile(
     is refused, and the error's ``smallest_tol`` is one that the same call gets (None if none was found).
 
     Args:
-        target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"``, a sympy expression, a torch ``nn.Sequential`` of
-            Linear and ReLU-like layers, a callable, vectorised over leading axes ((N,) arrays for one input), or a
-            table ``(points, values)`` or ``((axis, ..), values)``, which needs no domain.
+        target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"`` or ``"[x + y, x*y]"``, a sympy expression, a function
+            traced by ``af.formula``, a torch module, a fitted MLP of scikit-learn, the Path of an ONNX file, a
+            callable, vectorised over leading axes ((N,) arrays for one input), or a table ``(points, values)`` or
+            ``((axis, ..), values)``, which needs no domain.
         domain: ``{"x": (-1, 1), ...}``, ``[(-1, 1), ...]`` or an ``af.Box``; of shape (n, d) for sequence maps.
         tol: the largest error asked for, rounding in ``dtype`` included.
         construction: ``"auto"`` or a name from ``af.constructions``. Auto tries exact gadgets, then fitted heads (along

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets import Box, Formula, Function, ReluNetwork, Target, as_box, as_lipschitz
+from attnforge.targets import Box, Formula, Formulas, Function, Target, Traced, as_box, as_lipschitz
 from attnforge.targets.evaluation import Evaluation
+from attnforge.targets.expression.program import is_program
 from attnforge.targets.relu_network import is_torch_module
 from attnforge.targets.table import Table, as_table
+from attnforge.targets.tracing.onnx_network import from_onnx, is_onnx_file
+from attnforge.targets.tracing.sklearn_network import from_sklearn, is_sklearn
+from attnforge.targets.tracing.torch_network import from_torch
+
+NETWORKS: tuple[tuple[Callable[[Any], bool], Callable[..., Target]], ...] = (
+    (is_torch_module, from_torch),
+    (is_sklearn, from_sklearn),
+    (is_onnx_file, from_onnx),
+)
 
 
 def as_target(target: Any, domain: Any = None, lipschitz: Any = None, evaluation: Evaluation | None = None) -> Target:
-    """A Target from text, a sympy expression, a torch network, a callable, a table (points, values), or a Target.
+    """A Target from what a user has: see :func:`attnforge.compile`; or a Target.
 
     A table brings its own domain, the bounding box of its points; all but tables and Targets need one.
     """
@@ -22,16 +33,23 @@ def as_target(target: Any, domain: Any = None, lipschitz: Any = None, evaluation
         return as_table(target, domain)
     if domain is None:
         raise DomainError("A target needs a domain", "none", 'Write compile("clamp(x, 0, 1)", {"x": (-1, 2)})')
+    if isinstance(target, Traced):
+        return target.on(_in_order(target, domain))
+    box, names = as_box(domain)
+    if isinstance(target, str) and is_program(target):
+        return Formulas.from_text(target, box, names)
     if isinstance(target, str) or _is_sympy(target):
-        box, names = as_box(domain)
         return Formula(target, box, names)
-    if is_torch_module(target):
-        return ReluNetwork.from_torch(target, as_box(domain)[0])
+    for applies, reader in NETWORKS:
+        if applies(target):
+            return reader(target, box, names)
     if callable(target):
-        box, names = as_box(domain)
         return Function(target, box, lipschitz=as_lipschitz(lipschitz), names=names, plain=True, evaluation=evaluation)
     kind = type(target).__name__
-    wanted = "A target is text, a sympy expression, a torch network, a callable or a pair (points, values)"
+    wanted = (
+        "A target is text, a sympy expression, a traced or other callable, a network of torch, scikit-learn or ONNX, "
+        "or a pair (points, values)"
+    )
     raise TargetError(wanted, kind, "Pass one of these")
 
 
@@ -57,7 +75,7 @@ def named_domain(target: Target) -> Any:
     return {name: (a, b) for name, a, b in zip(names, box.lower.tolist(), box.upper.tolist(), strict=True)}
 
 
-def _in_order(target: Target, domain: Any) -> Box:
+def _in_order(target: Target | Traced, domain: Any) -> Box:
     """The box, its axes in the target's order where the domain names them."""
     box, names = as_box(domain)
     if names is None or names == target.names:

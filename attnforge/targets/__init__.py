@@ -11,6 +11,7 @@ from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
 from attnforge.targets.table import Grid, Table, as_table
 from attnforge.targets.target import Target, TruncatedForm
+from attnforge.targets.tracing import Traced
 from attnforge.targets.truncated_linear import TruncatedLinear
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ReluNetwork",
     "Table",
     "Target",
+    "Traced",
     "TruncatedForm",
     "TruncatedLinear",
     "as_box",

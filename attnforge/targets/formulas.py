@@ -11,12 +11,12 @@ import numpy as np
 from attnforge.balls import Balls
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
-from attnforge.targets.expression import Node, parse_program, program_text, variables
+from attnforge.targets.expression import Node, parse_program, program_text, to_text, variables
 from attnforge.targets.expression.evaluate import evaluate_joined
-from attnforge.targets.expression.limits import MAX_NODES, PROGRAM
+from attnforge.targets.expression.limits import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES, PROGRAM
 from attnforge.targets.expression.points import accurate_joined, careful_joined, enclosed_joined
 from attnforge.targets.expression.program import is_list
-from attnforge.targets.expression.tree import bottom_up, children, joined, size, unified
+from attnforge.targets.expression.tree import bottom_up, children, depth, joined, size, unified
 from attnforge.targets.formula import Formula, input_names
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
@@ -176,3 +176,14 @@ def _at_most(most: int, found: int, what: str) -> None:
     if found > most:
         remedy = "Give a smaller network, or a callable"
         raise TargetError(f"Formulas may have at most {most:,} {what}", f"{found:,}", remedy)
+
+
+def formula_target(trees: Sequence[Node], domain: Box, names: tuple[str, ...], scalar: bool) -> Formula | Formulas:
+    """A Formula, which more constructions take, of one tree short enough to be written without shared parts."""
+    if scalar and len(trees) == 1 and _is_short(trees[0]):
+        return Formula(trees[0], domain, names)
+    return Formulas(trees, domain, names, scalar)
+
+
+def _is_short(tree: Node) -> bool:
+    return size(tree) <= MAX_NODES and depth(tree) <= MAX_DEPTH and len(to_text(tree)) <= MAX_CHARACTERS

@@ -18,7 +18,7 @@ from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_d
 
 Array = npt.NDArray[np.float64]
 
-SUPPORTED = "Linear, ReLU, LeakyReLU, Hardtanh, ReLU6, Identity and nn.Sequential of these"
+SUPPORTED = "Linear, ReLU, LeakyReLU, Hardtanh, ReLU6, Identity, Dropout and nn.Sequential of these"
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +153,15 @@ def is_torch_module(target: Any) -> bool:
     return any(cls.__module__.startswith("torch.nn") for cls in type(target).__mro__)
 
 
+def is_relu_network(module: Any) -> bool:
+    """Whether a module is a ``Sequential`` of the supported layers, or one of them."""
+    from torch import nn
+
+    layers = (nn.Linear, nn.LeakyReLU, nn.ReLU, nn.Hardtanh, nn.Identity, nn.Dropout)
+    parts = module if isinstance(module, nn.Sequential) else ()
+    return isinstance(module, (nn.Sequential, *layers)) and all(is_relu_network(part) for part in parts)
+
+
 def _read(module: Any) -> list[Stage]:
     from torch import nn
 
@@ -174,8 +183,16 @@ def _read(module: Any) -> list[Stage]:
             return [_hardtanh(float(module.min_val), float(module.max_val))]
         case nn.Identity():
             return []
+        case nn.Dropout():
+            return _dropout(module)
     name = type(module).__name__
     raise TargetError(f"A network to be compiled is made of {SUPPORTED}", name, "Replace this layer, or remove it")
+
+
+def _dropout(module: Any) -> list[Stage]:
+    if module.training and module.p:
+        raise TargetError("A network is compiled as it is evaluated", "dropout in training", "Call module.eval() first")
+    return []
 
 
 def _leaky(slope: float) -> Activation:

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import attnforge as af
@@ -98,3 +99,17 @@ def test_a_refusal_is_code_3(run, words: list[str], complaint: str) -> None:
     assert result.exit_code == 3
     assert result.stderr.startswith("refused: ")
     assert complaint in result.stderr
+
+
+def test_networks_in_onnx_files(run, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
+    helper, numbers = onnx.helper, np.array([[1.0, -1.0], [0.5, 2.0]], dtype=np.float32)
+    x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 2]) for name in "xy")
+    nodes = [helper.make_node("MatMul", ["x", "W"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [x], [y], [onnx.numpy_helper.from_array(numbers, "W")])
+    file = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
+    result = run("compile", str(file), "--domain", "a=-1:1,b=-1:1", "--tol", "1e-6", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["construction"] == "relu_network"
+    assert "no file" in run("compile", str(tmp_path / "missing.onnx"), "--domain", "x=-1:1").stderr

@@ -83,7 +83,8 @@ def careful_joined(root: Apply, names: Sequence[str], points: Array) -> Array:
     found = evaluate_joined(root, columns)
     lost, largest = _lost(root, columns, found, KEPT, np.zeros(found.shape[1]))
     if len(lost):
-        found[lost] = accurate_joined(root, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
+        with np.errstate(over="ignore"):  # what float64 does not hold is infinite
+            found[lost] = accurate_joined(root, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
     return found
 
 

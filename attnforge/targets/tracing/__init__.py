@@ -1,0 +1,5 @@
+"""Python functions and networks as formulas: run once on symbols, through NumPy's and torch's own functions."""
+
+from attnforge.targets.tracing.traced import Traced, formula
+
+__all__ = ["Traced", "formula"]
