@@ -44,6 +44,8 @@ CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scor
 class Rule:
     """A proof, and whether it may speak about a statement at all; ``last`` ones only where no other came to an end.
 
+    Where an ``only`` one speaks, no other does.
+
     ``inputs`` is how many the network takes: one, or a second one that is attended to.
     """
 
@@ -51,6 +53,7 @@ class Rule:
     speaks_about: Callable[[Statement], bool]
     inputs: int = 1
     last: bool = False
+    only: bool = False
 
     def covers(self, statement: Statement) -> bool:
         """Whether the network takes as many inputs, and the target is of the right kind."""
@@ -80,6 +83,8 @@ def prove(statement: Statement) -> Proof:
             continue
         except CertificateError as reason:
             against.append(reason)
+            if rule.only:
+                break
             continue
         if np.isfinite(proof.bound):
             return proof
@@ -278,7 +283,7 @@ _CELLS = _regular(_parts(bound_cells, searches=True), looks_at)
 
 RULES = (
     Rule(_parts(bound_head), _is(AttentionHead)),
-    Rule(prove_graph, lambda statement: is_graph(statement.run)),
+    Rule(prove_graph, lambda statement: is_graph(statement.run), only=True),
     Rule(_truncated, _is_truncated),
     Rule(_rectified, _is_rectified),
     Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),

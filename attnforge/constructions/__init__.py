@@ -2,7 +2,7 @@
 
 from attnforge.constructions.bumps import softmax_tail, two_layer
 from attnforge.constructions.cells import cross_attention, max_affine
-from attnforge.constructions.fitted import additive, polynomial, ridge, sparse_grid, tensor_grid
+from attnforge.constructions.fitted import additive, graph, polynomial, ridge, sparse_grid, tensor_grid
 from attnforge.constructions.rectified import relu_network
 from attnforge.constructions.truncated import gate, multihead_truncated_linear, truncated_linear
 
@@ -10,6 +10,7 @@ __all__ = [
     "additive",
     "cross_attention",
     "gate",
+    "graph",
     "max_affine",
     "multihead_truncated_linear",
     "polynomial",

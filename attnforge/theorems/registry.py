@@ -10,6 +10,7 @@ from attnforge.theorems.construction import Construction
 from attnforge.theorems.cross_attention import CrossAttention
 from attnforge.theorems.free_cells import FreeCells
 from attnforge.theorems.gate import Gate
+from attnforge.theorems.graph.construction import GraphConstruction
 from attnforge.theorems.max_affine import MaxAffine
 from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
 from attnforge.theorems.polynomial import PolynomialHead
@@ -24,11 +25,12 @@ from attnforge.theorems.two_layer import TwoLayer
 
 STAGES: tuple[tuple[Construction[Any], ...], ...] = (
     (Gate(), TruncatedLinearHead(), MultiheadTruncatedLinear(), ReluNetworkConstruction()),
+    (GraphConstruction(),),
     (Ridge(), Additive()),
     (PolynomialHead(), TensorGrid(), SparseGrid(), TableHead()),
     (TwoLayer(), SoftmaxTail(), MaxAffine(), CrossAttention()),
 )
-"""Exact gadgets, fitted heads, hard cells: a later stage is for what the earlier ones refuse."""
+"""Exact gadgets, graphs of registers, fitted heads, hard cells: a later stage is for what the earlier ones refuse."""
 
 CONSTRUCTIONS: tuple[Construction[Any], ...] = tuple(entry for stage in STAGES for entry in stage)
 

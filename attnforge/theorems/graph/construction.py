@@ -47,6 +47,7 @@ Array = npt.NDArray[np.float64]
 
 SHARE = 0.7  # of the tolerance for fits; the rest is for rounding and for what the proof does not tell apart
 MULTIPLIERS = (5, 7, 9)  # keys of a product, the fewest that are precise enough
+FEWEST = 3  # inputs from which on a graph is proposed; of fewer, one head over a grid is small
 WIDENED = 2.0  # times the error expected in a form: rows are fitted on ranges so much wider
 
 
@@ -99,6 +100,16 @@ class GraphConstruction(Construction[GraphPlan]):
             decomposed(target)
         except RefusalError as reason:
             return str(reason)
+        return None
+
+    def offers(self, target: Target) -> str | None:
+        """Of its own accord for three inputs and more that do not come apart into one layer of rows, or two outputs."""
+        reason = self.accepts(target)
+        if reason is not None or isinstance(target, Formulas):
+            return reason
+        kinds = {step.kind for step in decomposed(target).steps}
+        if target.domain.shape[0] < FEWEST or kinds <= {"row", "gate"}:
+            return f"formulas of {FEWEST} inputs and more that multiply or nest forms"
         return None
 
     def size(self, target: Target, tol: float, dtype: str) -> GraphPlan:
