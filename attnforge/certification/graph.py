@@ -36,7 +36,7 @@ from attnforge.certification.enclosure.run import evenly, rounding
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.three_keys import bound_gate
 from attnforge.effort import check_time
-from attnforge.errors import AttnforgeError, CertificateError
+from attnforge.errors import AttnforgeError, CertificateError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets import Box, Formula, TruncatedForm
 from attnforge.targets.expression import parse, to_text
@@ -44,7 +44,7 @@ from attnforge.targets.expression.canonical import Canonical
 from attnforge.targets.expression.intervals import Interval, absolute, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.ranges import range_on
-from attnforge.targets.expression.simplify import ONE, ZERO, plus, times
+from attnforge.targets.expression.simplify import ONE, over, plus, times
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, variables
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.graph import Composition, Form, Graph, Step, number_of, register, substituted
@@ -53,6 +53,7 @@ Array = npt.NDArray[np.float64]
 
 NEGLIGIBLE = 0.01  # of a head's error in exact arithmetic: rounding below it is not told more closely
 CLOSE = 1.3  # a composed bound may exceed what errors do at some point by this factor
+NODES = 32  # a head on registers is looked at on so many times fewer intervals than a network of one form
 CUTS = 300  # boxes of a proof of several inputs for one part of the domain on which errors are composed
 LAYOUT = "A graph of registers is a map to (1, inputs, zeros), attention with residuals, and a read-out"
 REMEDY = "Rebuild the network"
@@ -69,14 +70,19 @@ class Written:
 
 
 def is_graph(network: Network) -> bool:
-    """Whether every head claims a formula of registers."""
-    return bool(network.heads) and all(head.claims is not None and head.claims.formula for head in network.heads)
+    """Whether heads add to registers, and each claims its formula; the only one of a network need not."""
+    first, *middle, last = network.layers
+    adds = bool(middle) and all(isinstance(layer, Attention) and layer.residual for layer in middle)
+    if not adds or not isinstance(first, Linear) or not isinstance(last, Linear) or network.tokens != 1:
+        return False
+    claimed = all(head.claims is not None and head.claims.formula for head in network.heads)
+    return claimed or (len(network.heads) == 1 and last.terms[0].map is not None and last.terms[0].map.shape[1] == 1)
 
 
 def prove_graph(statement: Statement) -> Proof:
     """``composition``: local errors of all heads, carried to the output; ``rounding``: those of the dtype."""
     run, box, model = statement.run, statement.domain, statement.machine
-    written, read_out = _layout(run, model)
+    written, read_out = _layout(run, statement.target)
     with precision(COEFFICIENT_BITS):
         outputs = [_output(read_out[:, k]) for k in range(read_out.shape[1])]
     sides = [Interval(arb(a), arb(b)) for a, b in zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)]
@@ -94,14 +100,15 @@ def prove_graph(statement: Statement) -> Proof:
 # --- layout
 
 
-def _layout(network: Network, model: Machine) -> tuple[list[Written], Array]:
+def _layout(network: Network, target: object) -> tuple[list[Written], Array]:
     first, *middle, last = network.layers
     width = 1 + network.features + len(network.heads)
     if network.tokens != 1 or network.context is not None or not isinstance(first, Linear) or not middle:
         raise CertificateError(LAYOUT, "another network", REMEDY)
     _check_first(first, network.features, width)
+    weights = _read_out(last, width)
     written = [
-        _written(head, depth, width, network.features)
+        _written(head, depth, width, target, weights)
         for depth, layer in enumerate(middle, start=1)
         for head in _heads(layer)
     ]
@@ -111,7 +118,7 @@ def _layout(network: Network, model: Machine) -> tuple[list[Written], Array]:
     depths = dict.fromkeys(range(1 + network.features), 0) | {each.column: each.layer for each in written}
     for each in written:
         _check_reads(each, depths)
-    return written, _read_out(last, width)
+    return written, weights
 
 
 def _check_first(layer: Linear, inputs: int, width: int) -> None:
@@ -131,17 +138,30 @@ def _heads(layer: object) -> tuple[Head, ...]:
     return layer.heads
 
 
-def _written(head: Head, depth: int, width: int, inputs: int) -> Written:
+def _written(head: Head, depth: int, width: int, target: object, weights: Array) -> Written:
     columns = np.flatnonzero(np.any(head.output != 0, axis=0))
     alone = head.query_rows.indices is None and (head.key_rows is None or head.key_rows.kind == "own")
     if len(columns) != 1 or not alone or head.output.shape[1] != width:
         raise CertificateError("A head asks and reads its own token, and writes one register", "another", REMEDY)
     text = head.claims.formula if head.claims is not None else None
+    if text is None:
+        return Written(head, int(columns[0]), _left(target, weights, int(columns[0])), depth)
     try:
-        tree = parse(text or "")
+        tree = parse(text)
     except AttnforgeError as reason:
         raise CertificateError("A register is a formula of registers", str(reason)[:80], REMEDY) from None
     return Written(head, int(columns[0]), tree, depth)
+
+
+def _left(target: object, weights: Array, column: int) -> Node:
+    """What the only head must write where nothing is claimed: the target, without what is read from the inputs."""
+    (tree,), names = _trees(target)
+    inputs = substituted(tree, {name: register(i + 1) for i, name in enumerate(names)})
+    others = np.where(np.arange(len(weights)) == column, 0.0, weights[:, 0])
+    if not weights[column, 0]:
+        raise CertificateError("The output reads the register that is written", "others", REMEDY)
+    rest = plus(inputs, times(Constant(-1.0), _output(others)))
+    return _CANONICAL.factored(over(rest, Constant(float(weights[column, 0]))))
 
 
 def _check_reads(written: Written, depths: dict[int, int]) -> None:
@@ -217,7 +237,7 @@ def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tu
             if each.layer == depth:
                 check_time("proving registers")
                 number = graph.inputs + i
-                fit[number], rounded[number] = _head(each, graph.steps[i], composed, i, statement)
+                fit[number], rounded[number] = _head(each, graph, composed, i, statement)
     return fit, rounded
 
 
@@ -227,11 +247,16 @@ def _input_rounding(side: Interval, model: Machine) -> float:
     return float(Up.of(upper(absolute(side).upper)) * (model.roundoff * (1 + 2.0**-10)) + Up.of(model.underflow))
 
 
-def _head(written: Written, step: Step, composed: Composition, i: int, statement: Statement) -> tuple[float, float]:
+def _head(written: Written, graph: Graph, composed: Composition, i: int, statement: Statement) -> tuple[float, float]:
     """How far a head may be from its formula, for registers as the run may have them."""
     ranges = composed.ranges[i]
-    if any(is_undefined(each) for each in ranges.values()):
-        raise CertificateError("Every form has a range", to_text(written.tree)[:80], "Shrink the domain")
+    for name, inside in graph.ranges[i].items():
+        reach, around = absolute(inside).upper + inside.upper - inside.lower, ranges[name]
+        if not (around.upper - inside.upper <= reach):  # undefined ranges included
+            got = f"r[{written.column}] = {to_text(written.tree)[:80]}"
+            remedy = "Shrink the domain, or use a wider dtype"
+            raise RefusalError("What a register reads is off by less than it is large", got, remedy)
+    step = graph.steps[i]
     with precision(READ):
         small = _Small.of(written.head, written.column, step, composed.registers)
         if not step.forms:
@@ -318,7 +343,7 @@ def _row(small: _Small, step: Step, ranges: dict[str, Interval], statement: Stat
     lines = {each: along.split(small.weights(other), other.offset) for each, other in step.forms.items()}
     lines[name] = arb(1), arb(0)
     low, high = from_below(ranges[name].lower), upper(ranges[name].upper)
-    fit = supremum((head,), _extended(step.function), lines, low, high, cells=statement.effort.intervals).bound
+    fit = supremum((head,), _extended(step.function), lines, low, high, cells=statement.effort.intervals // NODES).bound
     added = _rounding(small, (head,), [low], [high], fit, statement.machine)
     return fit, added
 
@@ -351,7 +376,7 @@ def _factors(
     u, v = names
     ends = [(from_below(ranges[name].lower), upper(ranges[name].upper)) for name in (u, v)]
     line = AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, rates))
-    found = supremum((line,), beta, {u: (arb(1), arb(0))}, *ends[0], cells=statement.effort.intervals).bound
+    found = supremum((line,), beta, {u: (arb(1), arb(0))}, *ends[0], cells=statement.effort.intervals // NODES).bound
     left = max(upper(abs(rest)) for rest in rests)
     fit = float(Up.of(found) * Up.of(max(map(abs, ends[1]))) + Up.of(left))
     both = AffineHead(

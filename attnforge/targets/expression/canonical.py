@@ -112,6 +112,11 @@ class Canonical:
         """An expression of the same form: what cancels is gone."""
         return self._tree(self.of(node))
 
+    def factored(self, node: Node) -> Node:
+        """An expression of the same form, what all terms have in common taken out."""
+        found = self.of(node)
+        return self._term(*self._monomial(found)) if found else self._tree(found)
+
     def _number(self, key: object, tree: Callable[[], Node]) -> int:
         if key not in self._numbers:
             self._numbers[key] = len(self._trees)
