@@ -18,8 +18,9 @@ from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.enclosure.factors import shows_product
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
-from attnforge.certification.enclosure.stack import prove_stack
 from attnforge.certification.enclosure.several_inputs import ENCLOSED
+from attnforge.certification.enclosure.stack import prove_stack
+from attnforge.certification.graph import is_graph, prove_graph
 from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.statement import Proof, Statement
@@ -28,6 +29,7 @@ from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, R
 from attnforge.network import Attention, Linear, Network, Softmax
 from attnforge.network.apply import apply_layer
 from attnforge.targets import AttentionHead, Formula, ReluNetwork, Table, TruncatedLinear
+from attnforge.targets.formulas import Formulas
 
 UNPROVED = "fitted values: the error between the points looked at is not bounded"
 UNKNOWN = "nothing is known of the target's smoothness"
@@ -42,6 +44,8 @@ CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scor
 class Rule:
     """A proof, and whether it may speak about a statement at all; ``last`` ones only where no other came to an end.
 
+    Where an ``only`` one speaks, no other does.
+
     ``inputs`` is how many the network takes: one, or a second one that is attended to.
     """
 
@@ -49,6 +53,7 @@ class Rule:
     speaks_about: Callable[[Statement], bool]
     inputs: int = 1
     last: bool = False
+    only: bool = False
 
     def covers(self, statement: Statement) -> bool:
         """Whether the network takes as many inputs, and the target is of the right kind."""
@@ -78,6 +83,8 @@ def prove(statement: Statement) -> Proof:
             continue
         except CertificateError as reason:
             against.append(reason)
+            if rule.only:
+                break
             continue
         if np.isfinite(proof.bound):
             return proof
@@ -106,7 +113,7 @@ def _nothing_known(statement: Statement) -> str | None:
     target = statement.target
     if isinstance(target, Table):
         return UNPROVED
-    known = isinstance(target, Formula | TruncatedLinear | ReluNetwork | AttentionHead)
+    known = isinstance(target, Formula | Formulas | TruncatedLinear | ReluNetwork | AttentionHead)
     return None if known or target.lipschitz() is not None else UNKNOWN
 
 
@@ -275,6 +282,7 @@ _CELLS = _regular(_parts(bound_cells, searches=True), looks_at)
 
 RULES = (
     Rule(_parts(bound_head), _is(AttentionHead)),
+    Rule(prove_graph, lambda statement: is_graph(statement.run), only=True),
     Rule(_truncated, _is_truncated),
     Rule(_rectified, _is_rectified),
     Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),

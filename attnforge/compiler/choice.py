@@ -16,6 +16,7 @@ from attnforge.progress import SILENT, Watch
 from attnforge.targets import Function, Target
 from attnforge.theorems import registry
 from attnforge.theorems.construction import Construction
+from attnforge.theorems.graph.construction import GraphPlan
 from attnforge.theorems.tensor_heads import FittedPlan
 
 FITTED = 2  # a closed form is preferred to a fit unless it is more than so many times as large
@@ -49,6 +50,8 @@ def candidates(
 
 def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: float) -> str:
     """The reason for a construction; for fitted heads, what was found and what sampled values would have cost."""
+    if isinstance(plan, GraphPlan):
+        return plan.reason
     if not isinstance(plan, FittedPlan):
         return f"{construction.function_class}: {construction.rate}"
     hard, tuned = _sampled_counts(compiled, tol)

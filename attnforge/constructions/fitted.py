@@ -22,6 +22,7 @@ from attnforge.errors import RefusalError
 from attnforge.targets import Target, as_box
 from attnforge.targets.structure import given_sum
 from attnforge.theorems.construction import Construction
+from attnforge.theorems.graph.construction import GraphConstruction
 from attnforge.theorems.polynomial import PolynomialHead
 from attnforge.theorems.sparse_grid import SparseGrid
 from attnforge.theorems.structured import Additive, Ridge
@@ -169,6 +170,25 @@ def polynomial(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **a
     (True, True)
     """
     return _reaching(PolynomialHead(), f, domain, tol, dtype, asked)
+
+
+def graph(f: Any, domain: Any, tol: float, *, dtype: DType = "float64", **asked: Unpack[Asked]) -> Compiled:
+    """One small head a node of a formula, of any number of inputs: keys grow with its nodes, not with its inputs.
+
+    How it is taken apart: :mod:`attnforge.theorems.graph`. The certificate is composed of those of the heads.
+
+    Args:
+        f: one or several formulas as text, traced, or a network of torch, scikit-learn or ONNX.
+        domain: named intervals, or a box.
+        tol: the largest error asked for.
+        dtype: what it runs in: a name, or a torch dtype.
+        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+
+    >>> net = graph("x*y/sqrt(1 + z^2)", {"x": (-1, 1), "y": (-1, 1), "z": (0, 2)}, tol=1e-6)
+    >>> net.heads, net.anchors < 60, net.certificate.status
+    (4, True, 'proved')
+    """
+    return _reaching(GraphConstruction(), f, domain, tol, dtype, asked)
 
 
 def _reaching(construction: Construction[P], f: Any, domain: Any, tol: float, dtype: DType, asked: Asked) -> Compiled:

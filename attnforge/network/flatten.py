@@ -22,6 +22,7 @@ AnyArray = npt.NDArray[Any]
 MAX_TERMS = 100_000  # a file may claim terms without arrays; more than this is no network of ours
 MAX_LAYERS = 100_000  # and the same layer again and again
 CLAIMED = {"construction", "sharpness", "roles"}  # what is said of claims beside their arrays
+FORMULA = "formula"  # said of heads that write a register
 CLAIM = "claims."  # arrays under this name describe the network, they are not weights
 HEAD_WEIGHTS = ("query", "key", "value", "output", "memory_keys", "memory_values")
 
@@ -135,7 +136,9 @@ def _flatten_head(head: Head, prefix: str, arrays: dict[str, AnyArray]) -> dict[
         _keep(arrays, f"{prefix}{CLAIM}forms", head.claims.forms)
         sharpness = float(head.claims.sharpness).hex()
         roles = list(head.claims.roles)
-        entry["claims"] = {"construction": head.claims.construction, "sharpness": sharpness, "roles": roles}
+        formula = {} if head.claims.formula is None else {FORMULA: head.claims.formula}
+        said = {"construction": head.claims.construction, "sharpness": sharpness, "roles": roles}
+        entry["claims"] = {**said, **formula}
     return entry
 
 
@@ -206,11 +209,12 @@ def _unflatten_head(entry: Mapping[str, Any], prefix: str, arrays: dict[str, Any
 
 def _unflatten_claims(entry: Any, prefix: str, arrays: dict[str, AnyArray]) -> Claims | None:
     """The claims of a head; none where they are of a kind that is not known: no reader needs them."""
-    if not isinstance(entry, dict) or set(entry) != CLAIMED:
+    if not isinstance(entry, dict) or set(entry) - {FORMULA} != CLAIMED:
         return None
     forms = arrays.pop(prefix + "forms", None)
     sharpness, roles = float.fromhex(entry["sharpness"]), tuple(entry["roles"])
-    return Claims(entry["construction"], sharpness, arrays.pop(prefix + "positions"), roles, forms)
+    positions = arrays.pop(prefix + "positions")
+    return Claims(entry["construction"], sharpness, positions, roles, forms, entry.get(FORMULA))
 
 
 def _unflatten_rows(entry: Mapping[str, Any], name: str, arrays: dict[str, AnyArray]) -> Rows:

@@ -114,7 +114,8 @@ class Claims:
     ``positions`` (keys,) are anchor positions along the linear form the head reads, or (keys, r) along r of them;
     ``roles`` name each key (``anchor``, ``sentinel``, ``ghost``; ``low``, ``self``, ``high``; ``padding``);
     ``sharpness`` is the beta of scores beta (2 y L - L^2) or, for the gate, of beta (y - a), or on grids c = beta h^2.
-    ``forms`` (r, D + 1) are the weights and offset of the forms where they are not the inputs themselves.
+    ``forms`` (r, D + 1) are the weights and offset of the forms where they are not the inputs themselves; ``formula``
+    says what the register that a head writes is, as a formula of the features r[0], r[1], .. of its token.
     Nothing that a claim says changes what a network computes.
     """
 
@@ -123,8 +124,11 @@ class Claims:
     positions: Array
     roles: tuple[str, ...]
     forms: Array | None = None
+    formula: str | None = None
 
     def __post_init__(self) -> None:
+        if not (self.formula is None or isinstance(self.formula, str)):
+            raise TargetError("A claimed formula is text", type(self.formula).__name__, REMEDY)
         if not (is_a(tuple, self.roles) and is_a(str, self.construction, *self.roles)):
             raise TargetError("A claim names its construction and the role of each key", repr(self.roles)[:80], REMEDY)
         if not isinstance(self.sharpness, float):

@@ -8,10 +8,14 @@ from attnforge.errors import RefusalError
 from attnforge.theorems.cell_averages import CellAverages
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.cross_attention import CrossAttention
+from attnforge.theorems.exponential import Exponential
 from attnforge.theorems.free_cells import FreeCells
 from attnforge.theorems.gate import Gate
+from attnforge.theorems.graph.construction import GraphConstruction
+from attnforge.theorems.logistic import Logistic
 from attnforge.theorems.max_affine import MaxAffine
 from attnforge.theorems.multihead_truncated_linear import MultiheadTruncatedLinear
+from attnforge.theorems.multiplier import Multiplier
 from attnforge.theorems.polynomial import PolynomialHead
 from attnforge.theorems.relu_network import ReluNetworkConstruction
 from attnforge.theorems.softmax_tail import SoftmaxTail
@@ -24,11 +28,13 @@ from attnforge.theorems.two_layer import TwoLayer
 
 STAGES: tuple[tuple[Construction[Any], ...], ...] = (
     (Gate(), TruncatedLinearHead(), MultiheadTruncatedLinear(), ReluNetworkConstruction()),
+    (GraphConstruction(),),
     (Ridge(), Additive()),
     (PolynomialHead(), TensorGrid(), SparseGrid(), TableHead()),
+    (Multiplier(), Exponential(), Logistic()),
     (TwoLayer(), SoftmaxTail(), MaxAffine(), CrossAttention()),
 )
-"""Exact gadgets, fitted heads, hard cells: a later stage is for what the earlier ones refuse."""
+"""Exact gadgets, graphs, fitted heads, heads on registers, hard cells: a later stage is for what the earlier ones refuse."""
 
 CONSTRUCTIONS: tuple[Construction[Any], ...] = tuple(entry for stage in STAGES for entry in stage)
 

@@ -88,7 +88,7 @@ def heads_cost(heads: Sequence[TensorHead], inputs: int) -> Cost:
 
 
 def _head(head: TensorHead, construction: str, dtype: str) -> Head:
-    columns = [_columns(axis, dtype) for axis in head.axes]
+    columns = [axis_columns(axis, dtype) for axis in head.axes]
     query = np.hstack([_query(head, a, parts.shape[1]) for a, parts in enumerate(columns)])
     order = product([np.arange(len(axis), dtype=np.float64) for axis in head.axes]).astype(np.int64)
     keys = np.hstack([parts[order[:, a]] for a, parts in enumerate(columns)])
@@ -102,7 +102,7 @@ def _head(head: TensorHead, construction: str, dtype: str) -> Head:
     return Head(query, np.eye(k), memory_keys=keys, memory_values=head.values.reshape(-1, k), claims=claims)
 
 
-def _columns(axis: Axis, dtype: str) -> Array:
+def axis_columns(axis: Axis, dtype: str) -> Array:
     """Keys and offsets (p, 2) of one axis; offsets that the dtype cannot hold are split in two, (p, 3)."""
     high = round_to(axis.offsets, dtype)
     offsets = [axis.offsets] if np.array_equal(high, axis.offsets) else [high, round_to(axis.offsets - high, dtype)]

@@ -99,6 +99,13 @@ def affine_head(encode: tuple[Linear, ...], head: Head, inputs: int) -> AffineHe
     return _head(head, rows[0], []).through(_balls(head.output))
 
 
+def one_token(head: Head) -> AffineHead:
+    """A head that reads its own token, whose first feature is 1, as a function of the others."""
+    width = head.query.shape[0]
+    row = Row(_balls(np.eye(width - 1, width, 1)), _balls(np.eye(1, width)))
+    return _head(head, row, _key_rows(head, 0, [row], [])).through(_balls(head.output))
+
+
 def read_rows(network: Network, tokens: int) -> list[Row]:
     """The output rows of a network on so many tokens; refused unless it has one layer of attention with affine scores.
 

@@ -22,6 +22,7 @@ from flint import arb, arb_series
 from attnforge.balls import Up, precision
 from attnforge.certification.enclosure.formula_jets import BITS, Univariate, coefficients, numbers, power
 from attnforge.certification.enclosure.taylor_models import Models
+from attnforge.errors import CertificateError
 from attnforge.targets.expression import series
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.functions import function_of
@@ -75,7 +76,9 @@ def _apply(node: Apply, arguments: Sequence[Models], some: Models) -> Models:
         return found
     rule = function_of(node).series
     if arguments:
-        return _composed(rule, arguments[0])
+        if len(arguments) > 1:
+        raise CertificateError("Models know the functions of several arguments by name", node.function)
+    return _composed(rule, arguments[0])
     middle, radius = numbers(rule()[0])
     return Models.constant(some.table, np.full(some.shape, middle)).wider(radius)
 

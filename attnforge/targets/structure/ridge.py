@@ -100,13 +100,13 @@ def direction_of(node: Node, names: Sequence[str], box: Box) -> Direction | None
 
 def affine_part(node: Node, names: Sequence[str]) -> tuple[LinearForm | None, list[Node]]:
     """The affine summands of an expression, added up, and the summands that are not affine."""
-    whole = _linear(node, names)
+    whole = linear(node, names)
     if whole is not None:
         return whole, []
     parts = summands(node)
-    affine = [part for part in parts if _linear(part, names) is not None]
-    rest = [part for part in parts if _linear(part, names) is None]
-    return (_linear(plus(*affine), names) if affine else None), rest
+    affine = [part for part in parts if linear(part, names) is not None]
+    rest = [part for part in parts if linear(part, names) is None]
+    return (linear(plus(*affine), names) if affine else None), rest
 
 
 def scaled_direction(form: LinearForm, box: Box) -> Direction:
@@ -121,7 +121,7 @@ def _widths(box: Box, empty: float = 1.0) -> list[arb]:
     return [arb(b) - arb(a) if b > a else arb(empty) for a, b in pairs]
 
 
-def _linear(node: Node, names: Sequence[str]) -> LinearForm | None:
+def linear(node: Node, names: Sequence[str]) -> LinearForm | None:
     """The affine function an expression is; an empty clamp, an error there, is not one."""
     try:
         return linear_form(node, names)

@@ -1,0 +1,109 @@
+r"""The range of an expression on a box, proved: intervals, derivatives that keep their sign, and bisection.
+
+On a box where $\partial_j f$ has one sign f is monotone in $x_j$, and its extremes lie at the ends of side j: the side
+is put at one end for the upper bound and at the other for the lower. What is left is enclosed by intervals, and by mean
+values, $f(m) + \sum_j \partial_j f\,(x_j - m_j)$; the box whose bound is worst is cut along the side that matters most.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Mapping
+from functools import lru_cache
+
+from flint import arb
+
+from attnforge.targets.expression.derivative import derivative
+from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.intervals import UNDEFINED, Interval, add, from_ball, is_undefined, multiply
+from attnforge.targets.expression.tree import Node, bottom_up, variables
+
+CELLS = 60  # looked at for either end
+LARGE = 400  # distinct nodes beyond which derivatives are not taken
+CLOSE = 0.01  # of the range: an end known so well is not looked at further
+
+Values = dict[str, Interval]
+
+
+def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Interval:
+    """An interval that holds every value on the box; undefined where the expression may be.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> sides = {"x": Interval(arb(-1), arb(2)), "y": Interval(arb(1), arb(2))}
+    >>> [float(end) for end in range_on(parse("x*y - x"), sides)]
+    [-1.0, 2.0]
+    """
+    names = [name for name in variables(node) if box[name].lower < box[name].upper]
+    whole = bounds(node, box)
+    if not names or len(bottom_up(node)) > LARGE:
+        return whole
+    slopes = {name: slope_of(node, name) for name in names}
+    lower = _end(node, slopes, dict(box), cells, -1)
+    upper = _end(node, slopes, dict(box), cells, 1)
+    if lower.is_nan() or upper.is_nan():
+        return UNDEFINED
+    return Interval(lower, upper) if is_undefined(whole) else Interval(whole.lower.max(lower), whole.upper.min(upper))
+
+
+@lru_cache(maxsize=4096)
+def slope_of(node: Node, name: str) -> Node:
+    """A derivative; once for all boxes."""
+    return derivative(node, name)
+
+
+def _end(node: Node, slopes: Mapping[str, Node], box: Values, cells: int, sign: int) -> arb:
+    """The upper end (sign 1) or the lower one (-1)."""
+    count, order = 0, itertools.count()
+    first = _look(node, slopes, box, sign)
+    heap = [(-_size(first[0], sign), next(order), *first)]
+    seen = -arb.pos_inf()
+    while count < cells:
+        _, _, bound, inner, cell, widest = heap[0]
+        seen = seen.max(inner)
+        scale = abs(seen).max(abs(bound * sign)) if bound.is_finite() and seen.is_finite() else arb.pos_inf()
+        if widest is None or bool(bound * sign - seen <= CLOSE * scale):
+            break
+        heapq.heappop(heap)
+        side = cell[widest]
+        middle = (side.lower + side.upper).mid() / 2
+        for half in (Interval(side.lower, middle.mid()), Interval(middle.mid(), side.upper)):
+            found = _look(node, slopes, {**cell, widest: half}, sign)
+            seen = seen.max(found[1])
+            heapq.heappush(heap, (-_size(found[0], sign), next(order), *found))
+        count += 1
+    return heap[0][2]
+
+
+def _size(bound: arb, sign: int) -> float:
+    return float("inf") if bound.is_nan() else float(bound * sign)
+
+
+def _look(node: Node, slopes: Mapping[str, Node], box: Values, sign: int) -> tuple[arb, arb, Values, str | None]:
+    """The bound on a box, sign times a value taken there, the box without monotone sides, and the side to cut."""
+    tilts = {name: bounds(slope, box) for name, slope in slopes.items() if box[name].lower < box[name].upper}
+    for name, tilt in list(tilts.items()):
+        if is_undefined(tilt) or not (tilt.lower >= 0 or tilt.upper <= 0):
+            continue
+        rising = bool(tilt.lower >= 0) == (sign > 0)
+        end = box[name].upper if rising else box[name].lower
+        box = {**box, name: Interval(end, end)}
+        del tilts[name]
+    whole = bounds(node, box)
+    bound = whole.upper if sign > 0 else whole.lower
+    middle = {name: from_ball(((side.lower + side.upper) / 2).mid()) for name, side in box.items()}
+    at = bounds(node, middle)
+    inner = -arb.pos_inf() if is_undefined(at) else (at.lower if sign > 0 else -at.upper)
+    moves = {name: multiply(tilt, _around(box[name])) for name, tilt in tilts.items() if not is_undefined(tilt)}
+    if len(moves) == len(tilts) and not is_undefined(at):
+        mean = add(at, *moves.values())
+        end = mean.upper if sign > 0 else mean.lower
+        bound = end if bound.is_nan() else (bound.min(end) if sign > 0 else bound.max(end))
+    sizes = {name: float(abs(moves[name].upper)) if name in moves else float("inf") for name in tilts}
+    widest = max(sizes, key=lambda name: (sizes[name], float(box[name].upper - box[name].lower)), default=None)
+    return bound, inner, box, widest
+
+
+def _around(side: Interval) -> Interval:
+    middle = ((side.lower + side.upper) / 2).mid()
+    return Interval((side.lower - middle).lower(), (side.upper - middle).upper())

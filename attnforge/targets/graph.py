@@ -1,0 +1,348 @@
+r"""Straight-line programs: registers that are formulas of registers before them, and how errors compose.
+
+Register 0 is the constant 1, then come the inputs, then one register a step. A step is a function g of affine forms of
+earlier registers, $r_n = g(a_1 \cdot r, a_2 \cdot r, \dots)$; outputs are affine forms of all of them.
+
+**Errors.** A run has, in place of each $r_n$, a number that is off from $g(a \cdot \tilde r)$ by at most a local error
+$\delta_n$. Let $G_n$ be the output as a function of registers 1..n, the later ones exact functions of these. Telescoping,
+$$ |\text{run} - f| \le \sum_n \sup\Bigl|\frac{\partial G_n}{\partial r_n}\Bigr|\,\delta_n , $$
+with the suprema over ranges that hold the exact registers and the run's: exact ranges widened by a forward bound of the
+error. There is no second-order term. Derivatives of $G_n$ are products and sums along paths, by interval arithmetic
+with signs, backwards. Where a step has no bounded slope on its range (a root at 0) it enters with its modulus of
+continuity: what its arguments are off by, through the modulus, is added to its local error, and the sum starts there.
+
+**Ranges** of forms are those of the expressions of the inputs that they are (:mod:`.expression.ranges`), on the whole
+domain, and on parts of it where sums over paths are loose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from attnforge.balls import precision, upper
+from attnforge.errors import TargetError
+from attnforge.targets.expression.canonical import Canonical
+from attnforge.targets.expression.derivative import derivative
+from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.intervals import (
+    UNDEFINED,
+    Interval,
+    absolute,
+    add,
+    from_ball,
+    is_undefined,
+    multiply,
+)
+from attnforge.targets.expression.linear import COEFFICIENT_BITS
+from attnforge.targets.expression.ranges import LARGE, range_on
+from attnforge.targets.expression.simplify import plus, times
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, variables
+from attnforge.targets.structure.ridge import linear
+from attnforge.targets.structure.summands import summands
+
+Array = npt.NDArray[np.float64]
+
+SLOPES = 24  # cells for the range of a slope
+NOTHING = Interval(arb(0), arb(0))
+
+
+def register(number: int) -> Variable:
+    """The variable that stands for a register."""
+    return Variable(f"r[{number}]")
+
+
+def number_of(name: str) -> int:
+    """The register that a variable stands for."""
+    if not (name.startswith("r[") and name.endswith("]")):
+        raise TargetError("Steps of a graph read registers r[i]", name, "Name inputs by their numbers")
+    return int(name[2:-1])
+
+
+def substituted(node: Node, values: Mapping[str, Node]) -> Node:
+    """The expression with expressions in place of variables; what is shared stays shared."""
+
+    def visit(each: Node, parts: Sequence[Node]) -> Node:
+        if isinstance(each, Variable):
+            return values.get(each.name, each)
+        if not isinstance(each, Apply) or all(a is b for a, b in zip(parts, each.arguments, strict=True)):
+            return each
+        return plus(*parts) if each.function == "+" else Apply(each.function, tuple(parts))
+
+    return fold(node, visit)
+
+
+def multiplied_out(tree: Node) -> Node:
+    """(c + u) v as u v + c v: what a step shifts a factor by is subtracted by the next, and cancels."""
+    if not (isinstance(tree, Apply) and tree.function == "*" and len(tree.arguments) == 2):
+        return tree
+    u, v = tree.arguments
+    shifts = [each for each in summands(u) if isinstance(each, Constant)]
+    rest = [each for each in summands(u) if not isinstance(each, Constant)]
+    return plus(times(plus(*rest), v), *(times(shift, v) for shift in shifts)) if shifts and rest else tree
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """An affine form of registers: weights by their numbers, offset, and the expression that it is."""
+
+    weights: dict[int, arb]
+    offset: arb
+    tree: Node
+
+    @classmethod
+    def of(cls, node: Node) -> Form:
+        """The form that an expression of registers is."""
+        names = variables(node)
+        form = linear(node, names)
+        if form is None:
+            raise TargetError("Outputs are affine forms of registers", "another expression")
+        pairs = zip(names, form.weights, strict=True)
+        return cls({number_of(name): weight for name, weight in pairs if not weight.is_zero()}, form.offset, node)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A register as a function of affine forms, named y[0], y[1], ..; its slopes by them."""
+
+    tree: Node
+    function: Node
+    forms: dict[str, Form]
+    slopes: dict[str, Node] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tree: Node) -> Step:
+        """The maximal affine parts of an expression of registers are its forms."""
+        forms: dict[str, Form] = {}
+        with precision(COEFFICIENT_BITS):
+            function = _merged(_rewritten(tree, forms), forms)
+        return cls(tree, function, forms, {name: derivative(function, name) for name in forms})
+
+
+def _merged(function: Node, forms: dict[str, Form]) -> Node:
+    """Forms that are exact multiples of the first, up to a constant, are written by it."""
+    if len(forms) < 2:
+        return function
+    first, *others = forms
+    lead, values = forms[first], dict[str, Node]()
+    pivot = next(iter(lead.weights))
+    for name in others:
+        form = forms[name]
+        slope = form.weights.get(pivot, arb(0)) / lead.weights[pivot]
+        offset = form.offset - slope * lead.offset
+        exact = slope.is_exact() and offset.is_exact() and arb(float(slope)) == slope and arb(float(offset)) == offset
+        if exact and form.weights.keys() == lead.weights.keys():
+            if all((form.weights[p] - slope * w).is_zero() for p, w in lead.weights.items()):
+                values[name] = plus(times(Constant(float(slope)), Variable(first)), Constant(float(offset)))
+                del forms[name]
+    return substituted(function, values)
+
+
+def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
+    names = variables(node)
+    if not names:
+        return node
+    parts = [node] if linear(node, names) is not None else summands(node)
+    affine = [part for part in parts if linear(part, names) is not None]
+    if any(variables(part) for part in affine):
+        own, name = plus(*affine), f"y[{len(forms)}]"
+        forms[name] = Form.of(own)
+        return plus(Variable(name), *(_rewritten(part, forms) for part in parts if part not in affine))
+    if not isinstance(node, Apply):
+        return node
+    return Apply(node.function, tuple(_rewritten(child, forms) for child in node.arguments))
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers."""
+
+    bounds: list[float]
+    shares: list[float]
+    sensitivities: list[float]
+    errors: list[float]
+    ranges: list[dict[str, Interval]]
+    registers: list[Interval]
+
+
+class Graph:
+    """Steps and outputs over a box of inputs.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> box = [Interval(arb(0), arb(1)), Interval(arb(1), arb(2))]
+    >>> graph = Graph(box, [parse("sin(r[1] + r[2])"), parse("r[3]*r[2]")], [parse("2*r[4]")])
+    >>> round(graph.compose([0, 0, 1e-3, 0]).bounds[0], 6)  # 2 |r[2]| 1e-3
+    0.004
+    """
+
+    def __init__(self, box: Sequence[Interval], steps: Sequence[Node], outputs: Sequence[Node]) -> None:
+        self.box = list(box)
+        self.steps = [Step.of(tree) for tree in steps]
+        with precision(COEFFICIENT_BITS):
+            self.outputs = [Form.of(tree) for tree in outputs]
+
+    @property
+    def inputs(self) -> int:
+        """How many."""
+        return len(self.box)
+
+    @cached_property
+    def canonical(self) -> Canonical:
+        """Forms of expressions of the inputs; what is positive is enclosed on the domain."""
+        sides = self.sides(self.box)
+
+        def positive(node: Node) -> bool:
+            with precision():
+                return bool(range_on(node, sides).lower > 0)
+
+        return Canonical(positive)
+
+    @cached_property
+    def exact(self) -> list[Node]:
+        """Every register from the constant on, as an expression of the inputs."""
+        known: dict[str, Node] = {}
+        for i in range(self.inputs):
+            known[register(i + 1).name] = register(i + 1)
+        for i, step in enumerate(self.steps):
+            known[register(self.inputs + 1 + i).name] = substituted(multiplied_out(step.tree), known)
+        return list(known.values())
+
+    def expression(self, tree: Node) -> Node:
+        """An expression of registers as one of the inputs."""
+        return self._tidied(self.unfolded(tree))
+
+    def unfolded(self, tree: Node) -> Node:
+        """An expression of registers as one of the inputs, as it is."""
+        return substituted(tree, {register(i + 1).name: node for i, node in enumerate(self.exact)})
+
+    def _tidied(self, tree: Node) -> Node:
+        """Small expressions without what cancels in them."""
+        return self.canonical.simplified(tree) if len(bottom_up(tree)) <= LARGE else tree
+
+    def sides(self, box: Sequence[Interval]) -> dict[str, Interval]:
+        """The box by the inputs' names."""
+        return {register(i + 1).name: side for i, side in enumerate(box)}
+
+    @cached_property
+    def ranges(self) -> list[dict[str, Interval]]:
+        """The exact ranges of all forms of all steps on the domain."""
+        sides = self.sides(self.box)
+        known = dict(sides)
+        found = []
+        with precision():
+            for i, step in enumerate(self.steps):
+                mine = {}
+                for name, form in step.forms.items():
+                    exact = self.expression(form.tree)
+                    mine[name] = _affine(form, known)
+                    if len(bottom_up(exact)) <= LARGE:
+                        mine[name] = _common(range_on(exact, sides), mine[name])
+                found.append(mine)
+                known[register(self.inputs + 1 + i).name] = bounds(step.function, mine)
+        return found
+
+    def compose(self, local: Sequence[float], box: Sequence[Interval] | None = None) -> Composition:
+        """What local errors, of the inputs first, do to the outputs, on the domain or on a part of it."""
+        with precision():
+            return _compose(self, [arb(each) for each in local], self.box if box is None else list(box))
+
+
+def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition:
+    whole = box == graph.box
+    sides = graph.sides(box)
+    exact, errors, slopes, ranges = dict(sides), list(local[: graph.inputs]), [], []
+    entered = list(local)
+    for i, step in enumerate(graph.steps):
+        number = graph.inputs + i
+        mine, off = {}, {}
+        for name, form in step.forms.items():
+            inside = graph.ranges[i][name]
+            if not whole:
+                inside = _common(inside, _affine(form, exact))
+            mine[name] = inside
+            off[name] = sum((abs(w) * errors[p - 1] for p, w in form.weights.items()), start=arb(0)).upper()
+        wide = {name: _widened(mine[name], off[name]) for name in mine}
+        tilt = {name: _slope(slope, wide, fine=whole) for name, slope in step.slopes.items()}
+        if any(is_undefined(each) or not _largest(each).is_finite() for each in tilt.values()):
+            entered[number] = (local[number] + modulus(step.function, mine, off)).upper()
+            tilt, carried = dict.fromkeys(tilt, NOTHING), arb(0)
+        else:
+            carried = sum((_largest(tilt[name]) * off[name] for name in tilt), start=arb(0))
+        errors.append((carried + entered[number]).upper())
+        slopes.append(tilt)
+        ranges.append(wide)
+        exact[register(number + 1).name] = bounds(step.function, mine)
+    found = [_carried(graph, slopes, entered, output) for output in graph.outputs]
+    best = max(range(len(found)), key=lambda k: found[k][0])
+    return Composition(
+        [each[0] for each in found],
+        [upper(size * own) for size, own in zip(found[best][1], entered, strict=True)],
+        [max(float(each[1][n].upper()) for each in found) for n in range(len(entered))],
+        [upper(each) for each in errors],
+        ranges,
+        [_widened(inside, off) for inside, off in zip(exact.values(), errors, strict=True)],
+    )
+
+
+def _slope(slope: Node, ranges: Mapping[str, Interval], fine: bool) -> Interval:
+    """The range of a slope: on parts of the domain by intervals alone."""
+    return range_on(slope, ranges, SLOPES) if fine else bounds(slope, ranges)
+
+
+def _carried(
+    graph: Graph, slopes: list[dict[str, Interval]], entered: list[arb], output: Form
+) -> tuple[float, list[arb]]:
+    """The bound of one output, and the largest derivatives of it by each register."""
+    adjoint = [NOTHING] * len(entered)
+    for p, weight in output.weights.items():
+        adjoint[p - 1] = from_ball(weight)
+    for i in reversed(range(len(graph.steps))):
+        mine = adjoint[graph.inputs + i]
+        if mine.lower == 0 and mine.upper == 0:
+            continue
+        for name, form in graph.steps[i].forms.items():
+            through = multiply(mine, slopes[i][name])
+            for p, weight in form.weights.items():
+                adjoint[p - 1] = add(adjoint[p - 1], multiply(through, from_ball(weight)))
+    sizes = [_largest(each) for each in adjoint]
+    total = sum((size * own for size, own in zip(sizes, entered, strict=True) if not own.is_zero()), start=arb(0))
+    return upper(total), sizes
+
+
+def modulus(function: Node, ranges: Mapping[str, Interval], off: Mapping[str, arb]) -> arb:
+    r"""How far a function may move where its arguments, within their ranges, are off by so much.
+
+    For a root, or an arc sine, of one argument: $|\sqrt a - \sqrt b| \le \sqrt{|a - b|}$, and
+    $|\arcsin a - \arcsin b| \le \frac{\pi}{2}\sqrt{2|a - b|}$, alike for the arc cosine; affine functions of these
+    too. Infinite for all others.
+    """
+    return arb.pos_inf()
+
+
+def _common(u: Interval, v: Interval) -> Interval:
+    if is_undefined(u):
+        return v
+    if is_undefined(v):
+        return u
+    return Interval(u.lower.max(v.lower), u.upper.min(v.upper))
+
+
+def _affine(form: Form, known: Mapping[str, Interval]) -> Interval:
+    """By the ranges of the registers."""
+    parts = [multiply(known[register(p).name], from_ball(weight)) for p, weight in form.weights.items()]
+    if any(is_undefined(part) for part in parts):
+        return UNDEFINED
+    return add(from_ball(form.offset), *parts)
+
+
+def _widened(inside: Interval, off: arb) -> Interval:
+    return inside if off.is_zero() else Interval((inside.lower - off).lower(), (inside.upper + off).upper())
+
+
+def _largest(u: Interval) -> arb:
+    return absolute(u).upper

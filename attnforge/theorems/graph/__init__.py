@@ -1,0 +1,1 @@
+"""Formulas as graphs of registers: every node that is not linear is one head."""
