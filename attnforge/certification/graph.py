@@ -91,12 +91,20 @@ def prove_graph(statement: Statement) -> Proof:
     graph = Graph(sides, [each.tree for each in written], outputs)
     fit, rounded = _local(graph, written, statement)
     apart = _apart(graph, statement.target, outputs)
-    local = [a + b for a, b in zip(fit, rounded, strict=True)]
-    composed = _composed(graph, local, statement)
-    exact, added = (_composed_parts(graph, part, local, composed) for part in (fit, rounded))
+    local = _added(fit, rounded)
+    bound = _composed(graph, local, statement)
+    exact = bound * _share(graph, fit, local)
     summed = _read(read_out, graph, local, model)
-    parts = {"composition": exact, "rounding": float(Up.of(added) + Up.of(apart) + Up.of(summed))}
-    return Proof(parts)
+    rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
+    return Proof({"composition": exact, "rounding": float(rest + Up.of(apart) + Up.of(summed))})
+
+
+def _sides(lower: Array, upper_: Array) -> list[Interval]:
+    return [Interval(arb(a), arb(b)) for a, b in zip(lower.tolist(), upper_.tolist(), strict=True)]
+
+
+def _added(fit: Sequence[float], rounded: Sequence[float]) -> list[float]:
+    return [add_up(a, b) for a, b in zip(fit, rounded, strict=True)]
 
 
 # --- layout
@@ -234,7 +242,7 @@ def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tu
     rounded = [_input_rounding(side, model) for side in graph.box] + [0.0] * len(written)
     fit = [0.0] * len(rounded)
     for depth in range(1, max(each.layer for each in written) + 1):
-        composed = graph.compose([a + b for a, b in zip(fit, rounded, strict=True)])
+        composed = graph.compose(_added(fit, rounded))
         for i, each in enumerate(written):
             if each.layer == depth:
                 check_time("proving registers")
@@ -443,6 +451,7 @@ _CANONICAL = Canonical(lambda node: False)
 def _composed(graph: Graph, local: Sequence[float], statement: Statement) -> float:
     """The bound of all outputs, on parts of the domain where it is loose on the whole."""
     box = statement.domain
+    widths = np.maximum(box.upper - box.lower, np.finfo(np.float64).tiny).ravel()
 
     def look(lower: Array, upper_: Array, _: object) -> Found:
         bound, seen, axes = [], [], []
@@ -460,12 +469,11 @@ def _composed(graph: Graph, local: Sequence[float], statement: Statement) -> flo
     return branch_and_bound(look, box.lower.reshape(1, -1), box.upper.reshape(1, -1), rules).bound
 
 
-def _composed_parts(graph: Graph, part: Sequence[float], local: Sequence[float], bound: float) -> float:
-    """The share of some of the local errors in the bound, about: the parts add up to no less than it."""
-    whole = graph.compose(local)
-    total = sum(whole.shares)
-    mine = sum(s * p / q for s, p, q in zip(whole.shares, part, local, strict=True) if q)
-    return float(Up.of(bound) * (mine / total if total else 0.0)) if math.isfinite(total) else bound
+def _share(graph: Graph, fit: Sequence[float], local: Sequence[float]) -> float:
+    """The part of a bound that is due to errors in exact arithmetic, about."""
+    shares = graph.compose(local).shares
+    total, mine = sum(shares), sum(s * f / q for s, f, q in zip(shares, fit, local, strict=True) if q)
+    return min(1.0, mine / total) if total and math.isfinite(total) else 1.0
 
 
 def _read(read_out: Array, graph: Graph, local: Sequence[float], model: Machine) -> float:

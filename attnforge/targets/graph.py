@@ -4,7 +4,7 @@ Register 0 is the constant 1, then come the inputs, then one register a step. A 
 earlier registers, $r_n = g(a_1 \cdot r, a_2 \cdot r, \dots)$; outputs are affine forms of all of them.
 
 **Errors.** A run has, in place of each $r_n$, a number that is off from $g(a \cdot \tilde r)$ by at most a local error
-$\delta_n$. Let $G_n$ be the output as a function of registers 1..n, the later ones exact functions of these. Telescoping,
+$\delta_n$. Let $G_n$ be the output as a function of registers 1..n, the later ones exact functions of these. Then
 $$ |\text{run} - f| \le \sum_n \sup\Bigl|\frac{\partial G_n}{\partial r_n}\Bigr|\,\delta_n , $$
 with the suprema over ranges that hold the exact registers and the run's: exact ranges widened by a forward bound of the
 error. There is no second-order term. Derivatives of $G_n$ are products and sums along paths, by interval arithmetic
@@ -136,10 +136,10 @@ def _merged(function: Node, forms: dict[str, Form]) -> Node:
         slope = form.weights.get(pivot, arb(0)) / lead.weights[pivot]
         offset = form.offset - slope * lead.offset
         exact = slope.is_exact() and offset.is_exact() and arb(float(slope)) == slope and arb(float(offset)) == offset
-        if exact and form.weights.keys() == lead.weights.keys():
-            if all((form.weights[p] - slope * w).is_zero() for p, w in lead.weights.items()):
-                values[name] = plus(times(Constant(float(slope)), Variable(first)), Constant(float(offset)))
-                del forms[name]
+        alike = form.weights.keys() == lead.weights.keys()
+        if exact and alike and all((form.weights[p] - slope * w).is_zero() for p, w in lead.weights.items()):
+            values[name] = plus(times(Constant(float(slope)), Variable(first)), Constant(float(offset)))
+            del forms[name]
     return substituted(function, values)
 
 

@@ -34,7 +34,7 @@ STAGES: tuple[tuple[Construction[Any], ...], ...] = (
     (Multiplier(), Exponential(), Logistic()),
     (TwoLayer(), SoftmaxTail(), MaxAffine(), CrossAttention()),
 )
-"""Exact gadgets, graphs, fitted heads, heads on registers, hard cells: a later stage is for what the earlier ones refuse."""
+"""Exact gadgets, graphs, fitted heads, heads on registers, hard cells: a later one for what earlier ones refuse."""
 
 CONSTRUCTIONS: tuple[Construction[Any], ...] = tuple(entry for stage in STAGES for entry in stage)
 

@@ -185,7 +185,7 @@ def _length(*arguments: Jets) -> Jets:
 def _angle(y: Jets, x: Jets) -> Jets:
     """By the arctangent of y/x to the right of the cut, of x/y above and below it and where that is smaller."""
     (above, width), (right, breadth) = _over_cells(y), _over_cells(x)
-    mid, rad = _numbers(arb.pi() / 2)
+    mid, rad = numbers(arb.pi() / 2)
     side = np.tile(np.sign(above), 2)
     quarter = Jets.constant(y.table, mid * side, np.full(len(side), rad))
     beside = quarter - _composed(arb_series.atan, _divide(x, y))

@@ -75,10 +75,10 @@ def _apply(node: Apply, arguments: Sequence[Models], some: Models) -> Models:
         found: Models = _RULES[node.function](*arguments)
         return found
     rule = function_of(node).series
-    if arguments:
-        if len(arguments) > 1:
+    if len(arguments) > 1:
         raise CertificateError("Models know the functions of several arguments by name", node.function)
-    return _composed(rule, arguments[0])
+    if arguments:
+        return _composed(rule, arguments[0])
     middle, radius = numbers(rule()[0])
     return Models.constant(some.table, np.full(some.shape, middle)).wider(radius)
 

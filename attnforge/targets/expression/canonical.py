@@ -2,13 +2,12 @@ r"""When two expressions are the same function: equal canonical forms, in exact 
 
 An expression becomes a sum of monomials with rational coefficients; a monomial is a product of powers of *atoms*, with
 rational exponents, times one exponential. Atoms are variables, functions of canonical forms, and sums that stand as
-factors, what their terms have in common taken out. A product of sums stays one until something is added to it. Every rule used is an identity of real functions where both sides are
-defined:
+factors, what their terms have in common taken out. A product of sums stays one until something is added to it. Every
+rule used is an identity of real functions where both sides are defined:
 $$ e^{a}e^{b} = e^{a+b}, \quad e^{q \log a} = a^q, \quad \log \prod a_i^{q_i} = \sum q_i \log a_i, \quad
    \Bigl(\prod a_i^{q_i}\Bigr)^r = \prod a_i^{q_i r}, $$
 the last two for integer r or atoms that are positive on the domain, which is asked of an enclosure; kinks are all
-written in $\mathrm{relu}$, with $\mathrm{relu}(-u) = \mathrm{relu}(u) - u$ and $\mathrm{relu}(cu) = c\,\mathrm{relu}(u)$
-for c > 0. Two expressions that are the same function may have different forms: then nothing is claimed. A quotient
+written in relu, with relu(-u) = relu(u) - u and relu(c u) = c relu(u) for c > 0. Two expressions that are the same function may have different forms: then nothing is claimed. A quotient
 whose factors cancel stands for its continuous extension.
 """
 
