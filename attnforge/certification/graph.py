@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Balls, Machine, Up, gamma, precision, upper
+from attnforge.balls import Balls, Machine, Up, add_up, gamma, precision, upper
 from attnforge.balls import lower as from_below
 from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.anchored import Problem
@@ -85,9 +85,7 @@ def prove_graph(statement: Statement) -> Proof:
     written, read_out = _layout(run, statement.target)
     with precision(COEFFICIENT_BITS):
         outputs = [_output(read_out[:, k]) for k in range(read_out.shape[1])]
-    sides = [
-        Interval(arb(a), arb(b)) for a, b in zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)
-    ]
+    sides = _sides(box.lower.ravel(), box.upper.ravel())
     graph = Graph(sides, [each.tree for each in written], outputs)
     fit, rounded = _local(graph, written, statement)
     apart = _apart(graph, statement.target, outputs)
@@ -136,9 +134,8 @@ def _check_first(layer: Linear, inputs: int, width: int) -> None:
     constant = None if layer.constant is None else layer.constant
     if not plain or constant is None or constant.shape != (1, width):
         raise CertificateError(LAYOUT, "another first layer", REMEDY)
-    if not np.array_equal(layer.terms[0].map, np.eye(inputs, width, 1)) or not np.array_equal(
-        constant, np.eye(1, width)
-    ):
+    made = np.zeros(0) if layer.terms[0].map is None else layer.terms[0].map
+    if not np.array_equal(made, np.eye(inputs, width, 1)) or not np.array_equal(constant, np.eye(1, width)):
         raise CertificateError("Registers begin with 1 and the inputs, and are zero beyond", "others", REMEDY)
 
 
@@ -295,9 +292,8 @@ class _Small:
             used = used if matrix is None else used | np.any(matrix != 0, axis=1)
         read = {int(p) for p in np.flatnonzero(used)} | {p for form in step.forms.values() for p in form.weights}
         numbers = [0, *sorted(read - {0})]
-        some = {
-            name: getattr(head, name)[numbers] for name in ("query", "key", "value") if getattr(head, name) is not None
-        }
+        maps = {name: getattr(head, name) for name in ("query", "key", "value")}
+        some = {name: matrix[numbers] for name, matrix in maps.items() if matrix is not None}
         small = replace(head, **some, output=head.output[:, [column]], claims=None)
         ends = [registers[p - 1] for p in numbers[1:]]
         low = np.array([1.0, *(from_below(end.lower) for end in ends)])
@@ -395,7 +391,8 @@ def _factors(
         arb_mat(p, 1, rests),
         tuple((k, arb_mat(2, 1, [arb(0), rate])) for k, rate in enumerate(rates) if not rate.is_zero()),
     )
-    return fit, _rounding(small, (both,), *(list(end) for end in zip(*ends, strict=True)), fit, statement.machine)
+    low, high = (list(end) for end in zip(*ends, strict=True))
+    return fit, _rounding(small, (both,), low, high, fit, statement.machine)
 
 
 def _rounding(
@@ -456,13 +453,10 @@ def _composed(graph: Graph, local: Sequence[float], statement: Statement) -> flo
     def look(lower: Array, upper_: Array, _: object) -> Found:
         bound, seen, axes = [], [], []
         for low, high in zip(lower, upper_, strict=True):
-            sides = [Interval(arb(a), arb(b)) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
-            middle = [Interval(arb(m), arb(m)) for m in (low / 2 + high / 2).tolist()]
-            bound.append(max(graph.compose(local, sides).bounds))
-            seen.append(max(graph.compose(local, middle).bounds))
-            axes.append(
-                int(np.argmax((high - low) / np.maximum(box.upper - box.lower, np.finfo(np.float64).tiny).ravel()))
-            )
+            middle = low / 2 + high / 2
+            bound.append(max(graph.compose(local, _sides(low, high)).bounds))
+            seen.append(max(graph.compose(local, _sides(middle, middle)).bounds))
+            axes.append(int(np.argmax((high - low) / widths)))
         return Found.of(np.array(bound), np.array(seen), axes)
 
     rules = Rules(CLOSE, max(1, statement.effort.boxes // CUTS), batch=1)

@@ -7,8 +7,9 @@ rule used is an identity of real functions where both sides are defined:
 $$ e^{a}e^{b} = e^{a+b}, \quad e^{q \log a} = a^q, \quad \log \prod a_i^{q_i} = \sum q_i \log a_i, \quad
    \Bigl(\prod a_i^{q_i}\Bigr)^r = \prod a_i^{q_i r}, $$
 the last two for integer r or atoms that are positive on the domain, which is asked of an enclosure; kinks are all
-written in relu, with relu(-u) = relu(u) - u and relu(c u) = c relu(u) for c > 0. Two expressions that are the same function may have different forms: then nothing is claimed. A quotient
-whose factors cancel stands for its continuous extension.
+written in relu, with relu(-u) = relu(u) - u and relu(c u) = c relu(u) for c > 0. Two expressions that are the same
+function may have different forms: then nothing is claimed. A quotient whose factors cancel stands for its continuous
+extension.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Decomposition:
     @property
     def layers(self) -> list[int]:
         """The layer of each step, from 1."""
-        depth = defaultdict(int)
+        depth: dict[int, int] = defaultdict(int)
         for i, step in enumerate(self.graph.steps):
             read = [p for form in step.forms.values() for p in form.weights]
             depth[self.graph.inputs + 1 + i] = 1 + max((depth[p] for p in read), default=0)
@@ -231,7 +231,8 @@ class _Work:
 
     def _factors(self, node: Node) -> tuple[Node, Factors]:
         """A constant, and bases with their exponents, as far down as products of powers go."""
-        scale, found, closed, stack = ONE, Factors(), Factors(), [(node, Fraction(1))]
+        scale: Node = ONE
+        found, closed, stack = Factors(), Factors(), [(node, Fraction(1))]
         while stack or closed:
             if not stack:
                 each, power = closed.pop()
