@@ -33,7 +33,14 @@ def applied(inner):
         st.lists(inner, min_size=2, max_size=4).map(lambda args: Apply("max", tuple(args))),
         pair.map(lambda args: Apply("min", args)),
         st.tuples(inner, inner, inner).map(lambda args: Apply("clamp", args)),
+        st.tuples(inner, inner, inner, st.integers(-6, 6)).map(lambda args: joined(*args)),
     )
+
+
+def joined(u, v, b, factor):
+    """where(u < v, b + c (u - v), b)."""
+    gap = Apply("+", (u, Apply("-", (v,))))
+    return Apply("where", (u, v, Apply("+", (b, Apply("*", (Constant(factor / 2), gap)))), b))
 
 
 EXACT = {
@@ -45,6 +52,7 @@ EXACT = {
     "max": max,
     "min": min,
     "clamp": lambda u, a, b: min(max(u, a), b),
+    "where": lambda u, v, a, b: a if u < v else b,
 }
 
 

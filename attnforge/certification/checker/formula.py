@@ -133,9 +133,9 @@ class FormulaOn:
         return self.cell.tight(Model(at, over))
 
     def _angle(self, y: Model, x: Model) -> Model:
-        """By the arctangent of y/x to the right of the cut, of x/y above and below it."""
+        """By the arctangent of y/x to the right of the cut, of x/y above and below it and where that is smaller."""
         atan, cell = FUNCTIONS["atan"], self.cell
-        if x.over[0] > 0:
+        if x.over[0] > 0 and not abs(y.over[0]) > x.over[0]:
             return self._composed(cell.divide(y, x), atan.series, atan.interval)
         if y.over[0] > 0 or y.over[0] < 0:
             turn = self._composed(cell.divide(x, y), atan.series, atan.interval)

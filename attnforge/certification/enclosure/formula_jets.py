@@ -143,12 +143,12 @@ def _divide(above: Jets, below: Jets) -> Jets:
     return above * reciprocal(below)
 
 
-def _choose(test: Jets, if_positive: Jets, otherwise: Jets) -> Jets:
+def _choose(test: tuple[Array, Array], if_positive: Jets, otherwise: Jets) -> Jets:
     """One jet on the cells where ``test`` is positive, the other where it is negative, nothing known elsewhere.
 
     Both agree where the test is zero, so that cells may touch the zero set.
     """
-    mid, rad = _over_cells(test)
+    mid, rad = test
     return if_positive.where(np.tile(mid >= rad, 2), otherwise).only(np.tile(np.abs(mid) >= rad, 2))
 
 
@@ -167,7 +167,7 @@ def _over_cells(test: Jets) -> tuple[Array, Array]:
 
 def _chosen(node: Apply, u: Jets, v: Jets, a: Jets, b: Jets) -> Jets:
     """A branch where the cell lies on its side; it may touch the border if the branches are known to meet there."""
-    mid, rad = _over_cells(v - u)
+    mid, rad = _gap(v, u)
     first = mid >= rad if is_joined(node) else mid > rad
     second = mid <= -rad
     return b.where(np.tile(second, 2), a).only(np.tile(first | second, 2))
@@ -178,14 +178,25 @@ def _length(*arguments: Jets) -> Jets:
 
 
 def _angle(y: Jets, x: Jets) -> Jets:
-    """By the arctangent of y/x to the right of the cut, of x/y above and below it."""
+    """By the arctangent of y/x to the right of the cut, of x/y above and below it and where that is smaller."""
     (above, width), (right, breadth) = _over_cells(y), _over_cells(x)
     mid, rad = _numbers(arb.pi() / 2)
     side = np.tile(np.sign(above), 2)
     quarter = Jets.constant(y.table, mid * side, np.full(len(side), rad))
     beside = quarter - _composed(arb_series.atan, _divide(x, y))
-    ahead, aside = np.tile(right > breadth, 2), np.tile(np.abs(above) > width, 2)
-    return _composed(arb_series.atan, _divide(y, x)).where(ahead, beside).only(ahead | aside)
+    aside = np.abs(above) > width
+    ahead = (right > breadth) & ~(aside & (np.abs(above) > right))
+    return _composed(arb_series.atan, _divide(y, x)).where(np.tile(ahead, 2), beside).only(np.tile(ahead | aside, 2))
+
+
+def _gap(u: Jets, v: Jets) -> tuple[Array, Array]:
+    """The range of u - v over the cells, exact where the difference of the middles is (Knuth's test)."""
+    (a, r), (b, s) = _over_cells(u), _over_cells(v)
+    mid = a - b
+    back = mid - a
+    lost = np.abs((a - (mid - back)) - (b + back))
+    exact = (lost == 0) & ((r == 0) | (s == 0))
+    return mid, np.where(exact, r + s, (r + s + lost) * (1 + 4 * UNIT) + TINY)
 
 
 def _level(u: Jets, value: float) -> Jets:
@@ -193,11 +204,11 @@ def _level(u: Jets, value: float) -> Jets:
 
 
 def _larger(u: Jets, v: Jets) -> Jets:
-    return _choose(u - v, u, v)
+    return _choose(_gap(u, v), u, v)
 
 
 def _smaller(u: Jets, v: Jets) -> Jets:
-    return _choose(u - v, v, u)
+    return _choose(_gap(u, v), v, u)
 
 
 _RULES: dict[str, Any] = {
@@ -206,10 +217,10 @@ _RULES: dict[str, Any] = {
     "-": Jets.__neg__,
     "/": _divide,
     "exp": exp,
-    "abs": lambda u: _choose(u, u, -u),
+    "abs": lambda u: _choose(_over_cells(u), u, -u),
     "max": lambda *each: reduce(_larger, each),
     "min": lambda *each: reduce(_smaller, each),
-    "relu": lambda u: _choose(u, u, _level(u, 0.0)),
+    "relu": lambda u: _choose(_over_cells(u), u, _level(u, 0.0)),
     "clamp": lambda u, a, b: _smaller(_larger(u, a), b),
     "sign": lambda u: _jump(u, -1.0, 0.0, 1.0),
     "step": lambda u: _jump(u, 0.0, 0.5, 1.0),

@@ -20,7 +20,7 @@ from attnforge.targets.expression.intervals import floor as interval_floor
 from attnforge.targets.expression.intervals import lgamma as interval_lgamma
 
 ZERO, ONE = arb(0), arb(1)
-FAR = 32  # from there on sinc is divided by its argument, without which its coefficients lose no digits
+FAR = 32  # from there on the coefficients of sinc are found upwards, each divided by the argument
 
 
 class NotSmoothError(ArithmeticError):
@@ -170,8 +170,8 @@ def unit(u: arb_series, *others: arb_series) -> arb_series:
 
 
 def atan2(y: arb_series, x: arb_series) -> arb_series:
-    """The angle of (x, y), off the cut {x <= 0, y = 0}."""
-    if x[0] > 0:
+    """The angle of (x, y), off the cut {x <= 0, y = 0}: by y/x, or by x/y where that is smaller."""
+    if x[0] > 0 and not abs(y[0]) > x[0]:
         return (y / x).atan()
     side = arb_series([arb.pi() / 2 * _sign(y)])
     return side - divide(x, y).atan()
@@ -209,17 +209,21 @@ def _sinc(x: arb, count: int) -> list[arb]:
     most its radius times $1/(k!\,(k + 2))$.
     """
     middle, radius = x.mid(), x.rad().union(-x.rad())
-    last = count + ctx.prec // 2 + 4 * FAR if abs(middle) < FAR else count
-    sine, cosine = middle.sin(), middle.cos()
-    waves = [(sine, cosine, -sine, -cosine)[k % 4] / factorial(k) for k in range(last + 1)]
-    found = [middle.sinc()]
-    if last > count:
-        found = [ONE.union(-ONE) / factorial(last)]
-        for wave in reversed(waves[1:]):
+    near = bool(abs(middle) < FAR)
+    last = count + 8 + ctx.prec // 3 + 3 * int(abs(float(middle))) if near else count
+    sine, cosine, scale = middle.sin(), middle.cos(), ONE
+    waves = list[arb]()
+    for k in range(1, last + 1):
+        scale = scale / k
+        waves.append((sine, cosine, -sine, -cosine)[k % 4] * scale)
+    if near:
+        found = [scale.union(-scale)]
+        for wave in reversed(waves):
             found.append(wave - middle * found[-1])
         found.reverse()
     else:
-        for wave in waves[1:]:
+        found = [middle.sinc()]
+        for wave in waves:
             found.append((wave - found[-1]) / middle)
     return [c + radius / (factorial(k) * (k + 2)) for k, c in enumerate(found[:count])]
 

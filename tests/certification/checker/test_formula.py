@@ -14,13 +14,21 @@ from tests.certification.checker.reference import formula_at
 SMOOTH = [
     "sin(3*x)*cos(y)", "exp(x*y)/(2 + y)", "x^3 - 2*x*y^2 + 1", "sqrt(2 + x)*log(3 + y)", "tanh(4*x - y)",
     "atan(x)/(1 + x^2)", "sigmoid(x + y)*softplus(x - y)", "erf(x) + cosh(y) - sinh(x)", "(2 + x)^y", "(3 + x)^-2",
+    "sinc(4*x) - sphericalj1(3*y)", "besselj0(3*x)*besselj1(2*y) + besselj2(x)", "gelu(x) + gelu_tanh(2*y) - silu(x*y)",
+    "gamma(2 + x)/lgamma(4 + y)", "digamma(2 + x) + trigamma(2 + y)", "gamma(-0.5 + x/4) + lgamma(-1.5 + y/4)",
+    "erfc(x)*normcdf(2*y)", "hypot(x, y, 1)", "atan2(y, 2 + x)", "atan2(2 + x, y) - atan2(x - 2, y)",
+    "where(x < 2, x*y, 1/(x - y))",
     "(3 + x)^1.5", "asin(x/3) + acos(y/3)", "tan(x/2)*pi", "e^(x - y)", "x^0 + y^1", "(x - y)^7", "(x*y)^2",
 ]  # fmt: skip
 KINKED = [
     "abs(x - y)", "max(x, y, 0.1)", "min(x^2, y)", "clamp(2*x, -0.5, y)", "relu(x)*relu(y)", "abs(abs(x) - 0.3)",
+    "hypot(x, y)", "hypot(x - y, 2*x, y)", "where(x < y, x^2, y^2)", "where(x < 0, exp(x) - 1, x)*y",
     "max(sin(5*x), cos(5*y))", "abs(x)^3", "exp(abs(x))*relu(y - x)", "max(x, -x)/(2 + abs(y))",
 ]  # fmt: skip
-JUMPING = ["sign(x)", "step(x - y)*x", "sign(x)*abs(x) + y", "max(sign(x), step(y))"]
+JUMPING = [
+    "sign(x)", "step(x - y)*x", "sign(x)*abs(x) + y", "max(sign(x), step(y))", "floor(3*x)", "where(x < y, 1, x)",
+    "where(x < 0, sqrt(1 + x), 1/(1 + x))", "where(x + y < 0, 2, log(x + y + 1.0))",
+]  # fmt: skip
 CELLS = 12
 
 

@@ -24,6 +24,12 @@ FORMULAS = [
     "log(3 + x + y)*tanh(x - 2*y)",
     "(3 + x)^1.5/(2 + y)^2",
     "(2 + x^2)^y + pi*e",
+    "sinc(x*y) + sphericalj1(x) - besselj0(3*x)*besselj1(y)*besselj2(x + y)",
+    "gelu(x*y) + gelu_tanh(x) + silu(y) + erfc(x)*normcdf(y)",
+    "gamma(1.5 + x*y/9) + lgamma(2 + y/4) + digamma(3 + x/4)*trigamma(3 + y/4)",
+    "hypot(x, y, 2) + unit(x, y, 2)",
+    "atan2(x, 4 + y) + atan2(4 + x, y) - atan2(x - 4, y)",
+    "where(x < 9, x*y, exp(x)) + where(y > 9, x, y^2) + floor(0.5 + 0*x)",
     "sin(x*y)*erf(x) + atan(y) + sigmoid(x + y) + softplus(x*y)",
     "abs(x - 5)*max(y, x + 7) + relu(x + 4) + min(x, 3, y + 8) + clamp(y, -3, 3) + sign(x - 9) + step(y + 9)",
 ]
