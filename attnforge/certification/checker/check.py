@@ -76,11 +76,7 @@ def check(
     if certificate.norm != "sup":
         return Verdict("unprovable", f"intact, but the certificate is about another norm: {certificate.norm!r:.20}")
     bound = certificate.bound
-    for left_out in (
-        ()
-        if bound is None
-        else {arithmetic(dtype), *filter(None, [target.extension])}.difference(certificate.assumptions)
-    ):
+    if bound is not None and (left_out := _left_out(target, certificate, dtype)):
         return Verdict("rejected", f"the certificate leaves out an assumption: {left_out}", "assumptions")
     try:
         model = rounded(network, dtype)

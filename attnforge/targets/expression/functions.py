@@ -107,7 +107,7 @@ def of_numbers(node: Apply, arguments: Sequence[arb]) -> arb:
 def is_joined(choice: Apply) -> bool:
     """Whether the branches of a `where` are known to meet at its border, so that it is continuous if they are.
 
-    >>> from attnforge.targets.expression.parse import parse
+    >>> from attnforge.targets.expression import parse
     >>> is_joined(parse("where(x < 0, -x, x)")), is_joined(parse("where(x < 0, 1, x)"))
     (True, False)
     """
