@@ -269,7 +269,7 @@ def _head(written: Written, graph: Graph, composed: Composition, i: int, stateme
         if not step.forms:
             raise CertificateError("A register depends on others", to_text(written.tree)[:80], REMEDY)
         if small.exact.tilts and _is_gate(step.function):
-            return _gate(small, step, ranges, statement.machine)
+            return _gate(small, step, statement.machine)
         if small.exact.tilts:
             return _product(small, step, ranges, statement)
         return _row(small, step, ranges, statement)
@@ -406,20 +406,20 @@ def _is_gate(function: Node) -> bool:
     return isinstance(function, Apply) and function.function in ("relu", "clamp")
 
 
-def _gate(small: _Small, step: Step, ranges: dict[str, Interval], model: Machine) -> tuple[float, float]:
-    """A kink, by the lemma of gates; where the formula has no end there, one beyond the range stands for it."""
+def _gate(small: _Small, step: Step, model: Machine) -> tuple[float, float]:
+    """A kink, by the lemma of gates; where the formula has no end, one beyond all values stands for it."""
     function = step.function
     name, *others = step.forms
     ends = [] if not isinstance(function, Apply) else function.arguments[1:]
     plain = isinstance(function, Apply) and function.arguments[0] == Variable(name)
     if others or not plain or not all(isinstance(end, Constant) for end in ends):
         raise CertificateError("A kink is one of a form at numbers", to_text(step.tree)[:80], REMEDY)
-    inside = ranges[name]
     numbers = [end.value for end in ends if isinstance(end, Constant)]
-    a, b = numbers or (0.0, max(1.0, 2 * upper(inside.upper)))
     form = step.forms[name]
     weights = [form.offset, *small.weights(form)]
     mid = np.array([[float(w.mid()) for w in weights]])
+    reach = float(np.abs(mid[0]) @ np.maximum(np.abs(small.low), np.abs(small.high)))
+    a, b = numbers or (0.0, 2 * reach + 1.0)
     rad = np.array([[upper(abs(w - arb(float(m)))) for w, m in zip(weights, mid[0], strict=True)]])
     truncated = TruncatedForm(Balls(mid, rad), Balls.exact(np.zeros(1)), Balls.exact(a), Balls.exact(b))
     box = small.low[None], small.high[None]
