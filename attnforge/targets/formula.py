@@ -31,7 +31,7 @@ from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.rectified import rectified
-from attnforge.targets.expression.tree import name_problem
+from attnforge.targets.expression.tree import joined, name_problem
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
@@ -50,6 +50,7 @@ class Formula(Target):
 
     def __init__(self, expression: Any, domain: Box, names: tuple[str, ...] | None = None) -> None:
         self.tree = _tree(expression)
+        self._root = joined((self.tree,))
         self.domain = domain if domain.shape else domain.fixed((max(1, len(variables(self.tree))),))
         if len(self.domain.shape) != 1:
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
@@ -67,16 +68,16 @@ class Formula(Target):
             columns = {name: points[..., i] for i, name in enumerate(self._names)}
             return np.broadcast_to(evaluate(self.tree, columns), points.shape[:-1])
         flat = np.asarray(points, dtype=np.float64).reshape(-1, len(self._names))
-        return careful_values(self.tree, self._names, flat).reshape(points.shape[:-1])
+        return careful_values(self._root, self._names, flat).reshape(points.shape[:-1])
 
     def accurate(self, points: AnyArray) -> AnyArray:
         """Values right to float64's last digit, however many digits cancel on the way (:mod:`.expression.points`)."""
-        found = accurate_values(self.tree, self._names, points.reshape(-1, len(self._names)))
+        found = accurate_values(self._root, self._names, points.reshape(-1, len(self._names)))
         return found.reshape(points.shape[:-1])
 
     def enclosed(self, points: AnyArray) -> Balls:
         """Balls (N,) around the values at (N, d) points: a proof."""
-        return enclosed_values(self.tree, self._names, points)
+        return enclosed_values(self._root, self._names, points)[:, 0]
 
     def truncated_form(self) -> TruncatedForm:
         """Range_[a, b](w . x + t), if the expression is one."""
