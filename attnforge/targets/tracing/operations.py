@@ -225,7 +225,7 @@ def inner(a: Any, b: Any) -> Nodes:
 def _is_whole(kind: Any) -> bool:
     """Whether this is a dtype, of NumPy or torch, other than of floating point."""
     try:
-        return np.dtype(kind).kind != "f"
+        return bool(np.dtype(kind).kind != "f")
     except TypeError:
         return getattr(kind, "is_floating_point", True) is False
 
