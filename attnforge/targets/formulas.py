@@ -123,7 +123,7 @@ class Formulas(Target):
     @classmethod
     def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Formulas:
         """From a file."""
-        return cls.from_text(str(data["text"]), box_from_data(arrays), tuple(str(name) for name in data["names"]))
+        return cls.from_text(data["text"], box_from_data(arrays), tuple(str(name) for name in data["names"]))
 
     def __reduce__(self) -> Any:
         return Formulas.from_data, self.to_data()  # trees may be too deep for pickling and copying, which recurse
