@@ -89,7 +89,7 @@ def prove(statement: Statement) -> Proof:
 
 
 def _is_coarse(statement: Statement) -> bool:
-    """Whether what a lemma refuses is due to rounding: in float64 it is not, unless inputs hardly differ between keys."""
+    """Whether rounding is why a lemma refuses: in float64 it is not, unless inputs hardly differ between keys."""
     lower, upper = statement.domain.lower, statement.domain.upper
     keys = max((head.memory_size for head in statement.run.heads), default=0)
     rounding = DEPARTED * statement.machine.roundoff * np.maximum(np.abs(lower), np.abs(upper))
