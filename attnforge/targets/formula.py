@@ -31,7 +31,7 @@ from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.rectified import rectified
-from attnforge.targets.expression.tree import name_problem
+from attnforge.targets.expression.tree import joined, name_problem
 from attnforge.targets.extension import continuous
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -57,6 +57,7 @@ class Formula(Target):
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
         self._names = input_names(found, names, self.domain.shape[0])
         self.tree, self.extension = continuous(self.original, self._names, self.domain)
+        self._root = joined((self.tree,))
         self._check_finite()
         check_defined((self.tree,), self._names, self.domain)
 
@@ -77,16 +78,16 @@ class Formula(Target):
             columns = {name: points[..., i] for i, name in enumerate(self._names)}
             return np.broadcast_to(evaluate(self.tree, columns), points.shape[:-1])
         flat = np.asarray(points, dtype=np.float64).reshape(-1, len(self._names))
-        return careful_values(self.tree, self._names, flat).reshape(points.shape[:-1])
+        return careful_values(self._root, self._names, flat).reshape(points.shape[:-1])
 
     def accurate(self, points: AnyArray) -> AnyArray:
         """Values right to float64's last digit, however many digits cancel on the way (:mod:`.expression.points`)."""
-        found = accurate_values(self.tree, self._names, points.reshape(-1, len(self._names)))
+        found = accurate_values(self._root, self._names, points.reshape(-1, len(self._names)))
         return found.reshape(points.shape[:-1])
 
     def enclosed(self, points: AnyArray) -> Balls:
         """Balls (N,) around the values at (N, d) points: a proof."""
-        return enclosed_values(self.tree, self._names, points)
+        return enclosed_values(self._root, self._names, points)[:, 0]
 
     def truncated_form(self) -> TruncatedForm:
         """Range_[a, b](w . x + t), if the expression is one."""

@@ -15,7 +15,7 @@ from attnforge.targets.domain import Box
 from attnforge.targets.expression import Node, parse_program, program_text, to_text, variables
 from attnforge.targets.expression.evaluate import evaluate_joined
 from attnforge.targets.expression.limits import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES, PROGRAM
-from attnforge.targets.expression.points import accurate_joined, careful_joined, enclosed_joined
+from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.program import is_list
 from attnforge.targets.expression.tree import bottom_up, children, depth, joined, size, unified
 from attnforge.targets.formula import Formula, input_names
@@ -81,15 +81,15 @@ class Formulas(Target):
         if points.dtype == np.longdouble:
             return self._in_pieces(points, lambda part: evaluate_joined(self._root, self._columns(part)))
         exact = np.asarray(points, dtype=np.float64)
-        return self._in_pieces(exact, lambda part: careful_joined(self._root, self._names, part))
+        return self._in_pieces(exact, lambda part: careful_values(self._root, self._names, part))
 
     def accurate(self, points: AnyArray) -> AnyArray:
         """Values right to float64's last digit, however many digits cancel on the way (:mod:`.expression.points`)."""
-        return self._in_pieces(points, lambda part: accurate_joined(self._root, self._names, part))
+        return self._in_pieces(points, lambda part: accurate_values(self._root, self._names, part))
 
     def enclosed(self, points: AnyArray) -> Balls:
         """Balls (N, k), or (N,) of a scalar, around the values at (N, d) points: a proof."""
-        found = enclosed_joined(self._root, self._names, points)
+        found = enclosed_values(self._root, self._names, points)
         return found[:, 0] if self.outputs is None else found
 
     def truncated_form(self) -> TruncatedForm:
@@ -135,7 +135,7 @@ class Formulas(Target):
     @classmethod
     def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Formulas:
         """From a file."""
-        return cls.from_text(str(data["text"]), box_from_data(arrays), tuple(str(name) for name in data["names"]))
+        return cls.from_text(data["text"], box_from_data(arrays), tuple(str(name) for name in data["names"]))
 
     def __reduce__(self) -> Any:
         return Formulas.from_data, self.to_data()  # trees may be too deep for pickling and copying, which recurse
@@ -168,7 +168,7 @@ class Formulas(Target):
 
     def _check_finite(self) -> None:
         """Refuse formulas without a finite value at the middle of their domain, before anything is built."""
-        found = enclosed_joined(self._root, self._names, self.domain.middle[None])
+        found = enclosed_values(self._root, self._names, self.domain.middle[None])
         wrong = np.flatnonzero(~np.isfinite(found.mid[0] + found.rad[0]))
         if len(wrong):
             where = ", ".join(f"{name}={value:g}" for name, value in zip(self._names, self.domain.middle, strict=True))

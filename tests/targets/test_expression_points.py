@@ -4,11 +4,13 @@ import mpmath
 import numpy as np
 import pytest
 
+from attnforge.balls import Balls
 from attnforge.measurement.gaps import gaps
 from attnforge.targets import Box, Formula
 from attnforge.targets.expression import evaluate, parse
 from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.points import accurate_values, enclosed_values
+from attnforge.targets.expression.tree import joined
 from benchmarks.formulas import DIGITS, exact
 
 POINTS = np.random.default_rng(0).uniform(0.1, 0.9, size=(40, 1))
@@ -40,14 +42,22 @@ def relative_distance(values, text, points):
         return float(max(abs(a - b) for a, b in zip(parts, wanted, strict=True)) / max(map(abs, wanted)))
 
 
+def accurate(text: str, points: np.ndarray) -> np.ndarray:
+    return accurate_values(joined([parse(text)]), ("x",), points)[:, 0]
+
+
+def enclosed(text: str, points: np.ndarray) -> Balls:
+    return enclosed_values(joined([parse(text)]), ("x",), points)[:, 0]
+
+
 @pytest.mark.parametrize("text", LOST)
 def test_values_are_right_however_many_digits_cancel(text):
-    assert relative_distance(accurate_values(parse(text), ("x",), POINTS), text, POINTS) < 2.0**-53
+    assert relative_distance(accurate(text, POINTS), text, POINTS) < 2.0**-53
 
 
 @pytest.mark.parametrize("text", LOST)
 def test_balls_hold_the_true_values_and_are_narrow(text):
-    found = enclosed_values(parse(text), ("x",), POINTS)
+    found = enclosed(text, POINTS)
     for x, mid, rad in zip(POINTS[:, 0], found.mid, found.rad, strict=True):
         with mpmath.workdps(DIGITS):
             assert abs(mpmath.mpf(float(mid)) - exact(parse(text), {"x": float(x)})) <= mpmath.mpf(float(rad))
@@ -64,20 +74,19 @@ def test_extended_precision_alone_would_be_wrong():
 @pytest.mark.parametrize("text", ["sin(3*x)", "exp(-x^2) + abs(x - 0.5)", "x*(1 - x)", "x"])
 def test_formulas_that_lose_nothing_are_not_given_to_balls(text, monkeypatch):
     monkeypatch.setattr("attnforge.targets.expression.points._balls", None)
-    assert relative_distance(accurate_values(parse(text), ("x",), POINTS), text, POINTS) < 2.0**-56
+    assert relative_distance(accurate(text, POINTS), text, POINTS) < 2.0**-56
 
 
 def test_no_value_is_not_a_number():
-    node = parse("1/(x - x)")
-    assert np.isnan(accurate_values(node, ("x",), POINTS)).all()
-    assert np.isinf(enclosed_values(node, ("x",), POINTS[:2]).rad).all()
+    assert np.isnan(accurate("1/(x - x)", POINTS)).all()
+    assert np.isinf(enclosed("1/(x - x)", POINTS[:2]).rad).all()
 
 
 @pytest.mark.parametrize(("text", "value"), [("sign(x - x)", 0.0), ("step(x - x)", 0.5), ("sign(0*x)", 0.0)])
 def test_jumps_at_zero_have_the_value_of_the_arrays(text, value):
     assert evaluate(parse(text), {"x": np.array([0.3])}).tolist() == [value]
-    assert accurate_values(parse(text), ("x",), np.array([[0.3]])).tolist() == [value]
-    assert enclosed_values(parse(text), ("x",), np.array([[0.3]])).mid.tolist() == [value]
+    assert accurate(text, np.array([[0.3]])).tolist() == [value]
+    assert enclosed(text, np.array([[0.3]])).mid.tolist() == [value]
 
 
 def test_a_network_that_returns_zero_is_not_measured_to_be_right():

@@ -165,6 +165,34 @@ def test_refusals(make, match):
         make()
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text": "[x, z]"},
+        {"text": "x = 1; [x]"},
+        {"text": "[x, 1/x]"},
+        {"text": "__import__('os')"},
+        {"text": 3},
+        {"names": ["x"]},
+        {"names": ["x", "x"]},
+        {"names": 5},
+        {"names": ["x", "sin"]},
+    ],
+)
+def test_edited_files_are_refused(changes):
+    data, arrays = pair().to_data()
+    with pytest.raises(af.AttnforgeError):
+        target_from_data(data | changes, arrays)
+
+
+def test_towers_in_a_file_are_read_in_time():
+    """Squares of squares have numbers of many digits, which are enclosed and not written out."""
+    text = "; ".join(["t1 = x/2", *(f"t{i + 1} = t{i}*t{i} + y" for i in range(1, 2000)), "[t2000/1e300]"])
+    data, arrays = pair().to_data()
+    target = target_from_data(data | {"text": text}, arrays)
+    assert target.values(np.zeros((3, 2))).tolist() == [[0.0]] * 3
+
+
 def test_jumps_and_poles_are_refused_as_of_one_formula():
     with pytest.raises(af.TargetError, match=r"branches of where.* must meet"):
         af.compile("t = x^2; [where(x < 0, t, t + 1), x]", {"x": (-1, 2)}, tol=1e-2)

@@ -8,7 +8,7 @@ drawn at random: what moves the result is not rounding alone, but the formula's 
 ``(1 + 1e-30*x) - 1`` is found out although every run of it returns zero. Where the result moves by more than is
 allowed, the next finer arithmetic decides.
 
-Each has a twin for several joined trees (:func:`.tree.joined`), whose values stand along a last axis.
+All take a root that joins one or several trees (:func:`.tree.joined`), whose values stand along a last axis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnforge.balls import Balls, precision, upper
 from attnforge.effort import check_time
 from attnforge.targets.expression.evaluate import at_point, evaluate_joined
 from attnforge.targets.expression.functions import function_of
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold_joined, joined
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold_joined
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -46,18 +46,16 @@ DOUBTFUL = 2.0**-10  # of a value: balls that are wider tell less than a run doe
 TRUSTED = 2.0**-57  # of the largest value: results that move by less are those of the formula, to float64's last digit
 
 
-def enclosed_values(tree: Node, names: Sequence[str], points: Array) -> Balls:
-    """Balls (N,) around the values at points (N, d); NaN where there is no value, or it cannot be excluded.
+def enclosed_values(root: Apply, names: Sequence[str], points: Array) -> Balls:
+    """Balls (N, k) around the values of k joined trees at points (N, d).
 
-    >>> from attnforge.targets.expression.parse import parse
-    >>> enclosed_values(parse("1e17*((1 + 1e-17*x) - 1)"), ("x",), np.array([[0.25]])).mid
-    array([0.25])
+    NaN where there is no value, or it cannot be excluded.
+
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> enclosed_values(joined([parse("1e17*((1 + 1e-17*x) - 1)")]), ("x",), np.array([[0.25]])).mid
+    array([[0.25]])
     """
-    return enclosed_joined(joined((tree,)), names, points)[:, 0]
-
-
-def enclosed_joined(root: Apply, names: Sequence[str], points: Array) -> Balls:
-    """Balls (N, k) around the values of k joined trees."""
     zero = np.zeros(len(root.arguments))
     rows = _balls(root, names, np.asarray(points, dtype=np.float64), zero, partial(check_time, EVALUATING))
     mid = [[float(ball.mid()) for ball in row] for row in rows]
@@ -66,40 +64,24 @@ def enclosed_joined(root: Apply, names: Sequence[str], points: Array) -> Balls:
     return Balls(np.array(mid).reshape(shape), np.array(rad).reshape(shape))
 
 
-def careful_values(tree: Node, names: Sequence[str], points: Array) -> Array:
-    """Float64 values (N,) at points (N, d): as NumPy computes them, and with more digits where many are lost so.
+def careful_values(root: Apply, names: Sequence[str], points: Array) -> Array:
+    """Float64 values (N, k) of k joined trees at points (N, d): as NumPy computes them, or better where that loses.
 
-    >>> from attnforge.targets.expression.parse import parse
-    >>> careful_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))
-    array([0.25])
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> careful_values(joined([parse("(x + 1e30) - 1e30")]), ("x",), np.array([[0.25]]))
+    array([[0.25]])
     """
-    return careful_joined(joined((tree,)), names, points)[:, 0]
-
-
-def careful_joined(root: Apply, names: Sequence[str], points: Array) -> Array:
-    """The same (N, k) of k joined trees."""
     columns = {name: points[:, i] for i, name in enumerate(names)}
     found = evaluate_joined(root, columns)
     lost, largest = _lost(root, columns, found, KEPT, np.zeros(found.shape[1]))
     if len(lost):
         with np.errstate(over="ignore"):  # what float64 does not hold is infinite
-            found[lost] = accurate_joined(root, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
+            found[lost] = accurate_values(root, names, points[lost], KEPT, largest, partial(check_time, EVALUATING))
     return found
 
 
-def accurate_values(tree: Node, names: Sequence[str], points: AnyArray) -> Extended:
-    """Values (N,) at points (N, d) in extended precision, right to float64's last digit of the largest of them.
-
-    Points that are float64 numbers are meant exactly. NaN where there is no value.
-
-    >>> from attnforge.targets.expression.parse import parse
-    >>> float(accurate_values(parse("(x + 1e30) - 1e30"), ("x",), np.array([[0.25]]))[0])
-    0.25
-    """
-    return accurate_joined(joined((tree,)), names, points)[:, 0]
-
-
-def accurate_joined(
+def accurate_values(
     root: Apply,
     names: Sequence[str],
     points: AnyArray,
@@ -107,10 +89,16 @@ def accurate_joined(
     largest: Array | None = None,
     told: Callable[[], None] = lambda: None,
 ) -> Extended:
-    """The same (N, k) of k joined trees.
+    """Values (N, k) of k joined trees at points (N, d) in extended precision, right to float64's last digit.
 
-    ``trusted`` is the part of a tree's largest value, or of one known to be as large as its ``largest``, that values
-    may be wrong by; ``told`` is called while balls are evaluated, and may give up.
+    That is the last digit of a tree's largest value. Points that are float64 numbers are meant exactly. NaN where there
+    is no value. ``trusted`` is the part of the largest value, or of one known to be as large as the tree's ``largest``,
+    that values may be wrong by; ``told`` is called while balls are evaluated, and may give up.
+
+    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.targets.expression.tree import joined
+    >>> float(accurate_values(joined([parse("(x + 1e30) - 1e30")]), ("x",), np.array([[0.25]]))[0, 0])
+    0.25
     """
     columns = {name: points[:, i].astype(np.longdouble) for i, name in enumerate(names)}
     found = evaluate_joined(root, columns).astype(np.longdouble)

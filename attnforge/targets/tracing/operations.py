@@ -24,8 +24,6 @@ from attnforge.targets.tracing.arrays import (
 )
 from attnforge.targets.tracing.elementwise import product, subtract, total
 
-WHOLE = (int, bool, "int", "bool", np.int64, np.int32, np.bool_)  # dtypes that change values
-
 
 def along(function: Callable[..., Node], x: Any, axis: Any = None, keepdims: bool = False) -> Nodes:
     """A function of all entries along an axis, or of all of them."""
@@ -212,7 +210,7 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Nodes:
 def same(x: Any, *kinds: Any, **options: Any) -> Nodes:
     """What changes no value: a copy, another place, or another dtype of floating point."""
     for kind in (*kinds, *options.values()):
-        if kind in WHOLE or getattr(kind, "is_floating_point", True) is False:
+        if _is_whole(kind):
             refuse(f"a conversion to {kind}", "Leave it out")
     return nodes_of(x)
 
@@ -222,6 +220,14 @@ def inner(a: Any, b: Any) -> Nodes:
     if nodes_of(a).ndim != 1 or nodes_of(b).ndim != 1:
         refuse("an inner product of other arrays than vectors", "Use @")
     return matmul(a, b)
+
+
+def _is_whole(kind: Any) -> bool:
+    """Whether this is a dtype, of NumPy or torch, other than of floating point."""
+    try:
+        return bool(np.dtype(kind).kind != "f")
+    except TypeError:
+        return getattr(kind, "is_floating_point", True) is False
 
 
 def _inner(row: Nodes, column: Nodes) -> Node:

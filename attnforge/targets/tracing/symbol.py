@@ -78,10 +78,9 @@ class Symbol(NodeArray):
     # What NumPy and torch do
 
     def __array_ufunc__(self, ufunc: Any, method: str, *arguments: Any, **options: Any) -> Symbol:
-        name = ufunc.__name__ if method == "__call__" else {"add": "sum", "multiply": "prod"}.get(ufunc.__name__)
-        if method not in ("__call__", "reduce") or name is None:
-            refuse(f"`np.{ufunc.__name__}.{method}`", "Use np.sum or np.prod")
-        return call(name, arguments, options)
+        if method != "__call__":
+            refuse(f"`np.{ufunc.__name__}.{method}`", "Use np.sum, np.prod and their kind")
+        return call(ufunc.__name__, arguments, options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Mapping[str, Any]) -> Symbol:
         return call(function.__name__, arguments, options)
@@ -144,14 +143,9 @@ OPERATORS = {
     "matmul": "matmul",
 }
 COMPARISONS = {"lt": "less", "gt": "greater", "le": "less_equal", "ge": "greater_equal", "and": "logical_and"}
-UNDECIDED = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "mod": "mod",
-    "floordiv": "floor_divide",
-}  # no formulas: they are refused
+REFUSED = {"eq": "equal", "ne": "not_equal", "mod": "mod", "floordiv": "floor_divide"}  # no formulas
 
-for _short, _name in (OPERATORS | COMPARISONS | UNDECIDED).items():
+for _short, _name in (OPERATORS | COMPARISONS | REFUSED).items():
     setattr(Symbol, f"__{_short}__", _operator(_name))
 for _short, _name in OPERATORS.items():
     setattr(Symbol, f"__r{_short}__", _operator(_name, swapped=True))
