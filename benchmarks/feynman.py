@@ -104,7 +104,9 @@ def summary(rows: list[Row]) -> str:
     seconds = [row.seconds for row in rows]
     tight = f"{statistics.median(ratios):.2g}, {np.percentile(ratios, 90):.2g}"
     times = f"{statistics.median(seconds):.2g}, {max(seconds):.2g}"
-    first = f"| {rows[0].tol:g} | {rows[0].dtype} | {len(good)} of {len(rows)} | {statistics.median(keys):g} | {max(keys)}"
+    first = (
+        f"| {rows[0].tol:g} | {rows[0].dtype} | {len(good)} of {len(rows)} | {statistics.median(keys):g} | {max(keys)}"
+    )
     return f"{first} | {max(layers)} | {tight} | {times} |"
 
 
@@ -124,7 +126,11 @@ def main() -> None:
         page.append(summary(rows))
     false = [row for row in everything if row.bound is not None and row.error is not None and row.error > row.bound]
     page.append(f"\nErrors above a bound: {len(false)}. Not proved within the tolerance:\n")
-    page += [f"- {row.name} at {row.tol:g} in {row.dtype}: {row.reason or f'bound {row.bound:.3g}'}" for row in everything if not row.proved]
+    page += [
+        f"- {row.name} at {row.tol:g} in {row.dtype}: {row.reason or f'bound {row.bound:.3g}'}"
+        for row in everything
+        if not row.proved
+    ]
     print("\n".join(page))
     if not asked.only:
         (ROOT / "results" / "feynman.md").write_text("\n".join(page) + "\n")

@@ -381,9 +381,13 @@ def _factors(
         rests.append(rest)
     u, v = names
     ends = [(from_below(ranges[name].lower), upper(ranges[name].upper)) for name in (u, v)]
-    line = AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, rates))
-    found = supremum((line,), beta, {u: (arb(1), arb(0))}, *ends[0], cells=statement.effort.intervals // NODES).bound
-    left = max(upper(abs(rest)) for rest in rests)
+    found, left = (
+        supremum(
+            (AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, values)),), wanted,
+            {u: (arb(1), arb(0))}, *ends[0], cells=statement.effort.intervals // NODES,
+        ).bound
+        for values, wanted in ((rates, beta), ([arb(upper(abs(rest))) for rest in rests], Constant(0.0)))
+    )  # fmt: skip
     fit = float(Up.of(found) * Up.of(max(map(abs, ends[1]))) + Up.of(left))
     both = AffineHead(
         arb_mat(2, p, [*slopes, *[arb(0)] * p]),

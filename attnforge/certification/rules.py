@@ -44,7 +44,7 @@ CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scor
 class Rule:
     """A proof, and whether it may speak about a statement at all; ``last`` ones only where no other came to an end.
 
-    Where an ``only`` one speaks, no other does.
+    Of deep networks, where an ``only`` one speaks no other does.
 
     ``inputs`` is how many the network takes: one, or a second one that is attended to.
     """
@@ -83,7 +83,7 @@ def prove(statement: Statement) -> Proof:
             continue
         except CertificateError as reason:
             against.append(reason)
-            if rule.only:
+            if rule.only and _is_deep(statement):
                 break
             continue
         if np.isfinite(proof.bound):
