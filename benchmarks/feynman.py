@@ -27,8 +27,8 @@ SAMPLES, FRESH, LIMIT = 20_000, 100_000, 60.0
 HEADING = """# The AI-Feynman equations as graphs of registers
 
 Made by `{command}`. Every equation of Udrescu and Tegmark (2020) on its published ranges, compiled with
-`construction="graph"` to a tolerance relative to its largest value. *Proved*: bounds at most the tolerance. *Tightness*:
-bound over the largest error found at {fresh:,} fresh points and by a climb.
+`construction="graph"` to a tolerance relative to its largest value. *Proved*: bounds at most the tolerance.
+*Tightness*: bound over the largest error found at {fresh:,} fresh points and by a climb.
 
 | tolerance | dtype | proved | median keys | most keys | most layers | tightness: median, 90 % | seconds: median, most |
 |---|---|---|---|---|---|---|---|"""

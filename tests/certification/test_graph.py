@@ -108,11 +108,10 @@ def test_a_changed_read_out_is_charged(net):
         assert judged(net, moved)
 
 
-def test_a_changed_first_layer_is_refused(net):
+def test_a_changed_first_layer_is_refused_or_charged(net):
     first, *layers = net.network.layers
     for moved in (1.001 * first.terms[0].map, np.roll(first.terms[0].map, 1, axis=0)):
-        with pytest.raises(af.CertificateError, match="begin with 1 and the inputs"):
-            certify(replace(net.network, layers=(Linear((Term(moved),), first.constant), *layers)), net.target)
+        assert judged(net, replace(net.network, layers=(Linear((Term(moved),), first.constant), *layers)))
 
 
 def test_false_claims_are_refused_or_charged(net):
@@ -140,7 +139,7 @@ def test_without_residuals_or_claims(net):
 
 
 def test_two_heads_on_one_register_are_refused():
-    net = af.constructions.graph("x*y + sin(z)", dict.fromkeys("xyz", (-1, 1)), 1e-4)
+    net = af.constructions.graph("(x*y + sin(z))*z", dict.fromkeys("xyz", (-1, 1)), 1e-4)
     place = heads_of(net.network)[0]
     head = net.network.layers[place[0]].heads[place[1]]
     other = net.network.layers[place[0]].heads[1 - place[1]]
