@@ -186,7 +186,7 @@ def graph(f: Any, domain: Any, tol: float, *, dtype: DType = "float64", **asked:
 
     >>> net = graph("x*y/sqrt(1 + z^2)", {"x": (-1, 1), "y": (-1, 1), "z": (0, 2)}, tol=1e-6)
     >>> net.heads, net.anchors < 60, net.certificate.status
-    (4, True, 'proved')
+    (3, True, 'proved')
     """
     return _reaching(GraphConstruction(), f, domain, tol, dtype, asked)
 

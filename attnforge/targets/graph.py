@@ -49,6 +49,7 @@ from attnforge.targets.structure.summands import summands
 Array = npt.NDArray[np.float64]
 
 SLOPES = 24  # cells for the range of a slope
+ROOTS, ARCS = ("sqrt",), ("asin", "acos")  # without a bounded slope at the ends of their domains
 NOTHING = Interval(arb(0), arb(0))
 
 
@@ -160,7 +161,10 @@ def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers."""
+    """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers.
+
+    ``bounded`` says of each step whether its slopes are.
+    """
 
     bounds: list[float]
     shares: list[float]
@@ -168,6 +172,7 @@ class Composition:
     errors: list[float]
     ranges: list[dict[str, Interval]]
     registers: list[Interval]
+    bounded: list[bool]
 
 
 class Graph:
@@ -241,7 +246,8 @@ class Graph:
                     exact = self.expression(form.tree)
                     mine[name] = _affine(form, known)
                     if len(bottom_up(exact)) <= LARGE:
-                        mine[name] = _common(range_on(exact, sides), mine[name])
+                        mine[name] = common(range_on(exact, sides), mine[name])
+                    mine[name] = common(mine[name], natural(step.function, name))
                 found.append(mine)
                 known[register(self.inputs + 1 + i).name] = bounds(step.function, mine)
         return found
@@ -255,7 +261,7 @@ class Graph:
 def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition:
     whole = box == graph.box
     sides = graph.sides(box)
-    exact, errors, slopes, ranges = dict(sides), list(local[: graph.inputs]), [], []
+    exact, errors, slopes, ranges, bounded = dict(sides), list(local[: graph.inputs]), [], [], []
     entered = list(local)
     for i, step in enumerate(graph.steps):
         number = graph.inputs + i
@@ -263,12 +269,13 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         for name, form in step.forms.items():
             inside = graph.ranges[i][name]
             if not whole:
-                inside = _common(inside, _affine(form, exact))
+                inside = common(inside, _affine(form, exact))
             mine[name] = inside
             off[name] = sum((abs(w) * errors[p - 1] for p, w in form.weights.items()), start=arb(0)).upper()
         wide = {name: _widened(mine[name], off[name]) for name in mine}
         tilt = {name: _slope(slope, wide, fine=whole) for name, slope in step.slopes.items()}
-        if any(is_undefined(each) or not _largest(each).is_finite() for each in tilt.values()):
+        bounded.append(all(not is_undefined(each) and _largest(each).is_finite() for each in tilt.values()))
+        if not bounded[-1]:
             entered[number] = (local[number] + modulus(step.function, mine, off)).upper()
             tilt, carried = dict.fromkeys(tilt, NOTHING), arb(0)
         else:
@@ -286,6 +293,7 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         [upper(each) for each in errors],
         ranges,
         [_widened(inside, off) for inside, off in zip(exact.values(), errors, strict=True)],
+        bounded,
     )
 
 
@@ -317,14 +325,48 @@ def _carried(
 def modulus(function: Node, ranges: Mapping[str, Interval], off: Mapping[str, arb]) -> arb:
     r"""How far a function may move where its arguments, within their ranges, are off by so much.
 
-    For a root, or an arc sine, of one argument: $|\sqrt a - \sqrt b| \le \sqrt{|a - b|}$, and
-    $|\arcsin a - \arcsin b| \le \frac{\pi}{2}\sqrt{2|a - b|}$, alike for the arc cosine; affine functions of these
-    too. Infinite for all others.
+    From the leaves on, each part has a range and a bound of how far it may be off. Roots and arcs at the ends of their
+    domains have no bounded slope there, but
+    $$ |\sqrt a - \sqrt b| \le \sqrt{|a - b|}, \qquad |\arcsin a - \arcsin b| \le \tfrac\pi2\sqrt{2|a - b|} , $$
+    the second since $\arccos(1 - t)/\sqrt{2t}$ rises from 1 at 0 to $\pi/2$ at 2; alike for the arc cosine. All others
+    move by the largest slope that they have on their widened arguments. Infinite where one is not bounded.
     """
-    return arb.pos_inf()
+
+    def visit(node: Node, parts: Sequence[tuple[Interval, arb]]) -> tuple[Interval, arb]:
+        if not isinstance(node, Apply):
+            if isinstance(node, Variable):
+                return ranges[node.name], off[node.name]
+            return bounds(node, {}), arb(0)
+        names = {f"a[{i}]": part for i, part in enumerate(parts)}
+        inside = {name: part[0] for name, part in names.items()}
+        plain = Apply(node.function, tuple(map(Variable, names)))
+        value, (first, moved) = bounds(plain, inside), parts[0] if parts else (NOTHING, arb(0))
+        if node.function in ROOTS and not first.lower > 0:
+            return value, moved.sqrt().upper()
+        if node.function in ARCS and not (first.lower > -1 and first.upper < 1):
+            return value, (arb.pi() / 2 * (2 * moved).sqrt()).upper()
+        wide = {name: _widened(*part) for name, part in names.items()}
+        slopes = {name: bounds(derivative(plain, name), wide) for name in names}
+        if any(is_undefined(slope) for name, slope in slopes.items() if not names[name][1].is_zero()):
+            return value, arb.pos_inf()
+        return value, sum((_largest(slopes[n]) * names[n][1] for n in names if not names[n][1].is_zero()), arb(0))
+
+    return fold(function, visit)[1].upper()
 
 
-def _common(u: Interval, v: Interval) -> Interval:
+def natural(function: Node, name: str) -> Interval:
+    """Where a function can be taken: an exact argument of a root or an arc never leaves that, whatever bounds say."""
+    for node in bottom_up(function):
+        if isinstance(node, Apply) and node.arguments == (Variable(name),):
+            if node.function in ROOTS:
+                return Interval(arb(0), arb.pos_inf())
+            if node.function in ARCS:
+                return Interval(arb(-1), arb(1))
+    return Interval(-arb.pos_inf(), arb.pos_inf())
+
+
+def common(u: Interval, v: Interval) -> Interval:
+    """Both intervals at once; where one is not known, the other."""
     if is_undefined(u):
         return v
     if is_undefined(v):

@@ -117,8 +117,8 @@ class GraphConstruction(Construction[GraphPlan]):
         found = decomposed(target)
         graph, steps = found.graph, found.steps
         plain = graph.compose([0.0] * (graph.inputs + len(steps)))
-        fitted = sum(step.kind in ("row", "multiplier") for step in steps)
-        shares = [SHARE * tol / (max(fitted, 1) * max(s, 1e-300)) for s in plain.sensitivities[graph.inputs :]]
+        fitted = max(1, sum(step.kind in ("row", "multiplier") for step in steps))
+        shares = [SHARE * tol / (fitted * max(s, 1e-300)) for s in plain.sensitivities[graph.inputs :]]
         local = [0.0] * graph.inputs + [
             share if math.isfinite(share) and step.kind == "row" else 0.0
             for step, share in zip(steps, shares, strict=True)
@@ -161,6 +161,11 @@ def decomposed(target: Formula | Formulas) -> Decomposition:
     for step, ranges in zip(found.steps, found.graph.ranges, strict=True):
         if any(is_undefined(each) or not (each.upper - each.lower).is_finite() for each in ranges.values()):
             raise RefusalError("Every part of a formula has a range", to_text(step.tree)[:80], "Shrink the domain")
+    bounded = found.graph.compose([0.0] * (found.graph.inputs + len(found.steps))).bounded
+    for step, tame in zip(found.steps, bounded, strict=True):
+        if not tame:
+            remedy = "Keep the domain away from where it is steep"
+            raise RefusalError("Every part of a formula has a bounded slope", to_text(step.tree)[:80], remedy)
     return found
 
 

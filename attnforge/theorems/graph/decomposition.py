@@ -22,13 +22,14 @@ from typing import Literal
 from attnforge.balls import precision
 from attnforge.errors import RefusalError
 from attnforge.targets.expression.canonical import Canonical
+from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import Interval, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.ranges import LARGE, range_on
 from attnforge.targets.expression.simplify import ONE, ZERO, minus, of, over, plus, raised, times
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, variables
-from attnforge.targets.graph import Graph, Step, multiplied_out, register, substituted
+from attnforge.targets.graph import Graph, Step, common, multiplied_out, natural, register, substituted
 from attnforge.theorems.multiplier import factor_shift
 
 Kind = Literal["row", "multiplier", "exponential", "logistic", "gate"]
@@ -88,6 +89,7 @@ class Decomposition:
 def decompose(trees: Sequence[Node], names: Sequence[str], box: Sequence[Interval]) -> Decomposition:
     """Registers for the expressions of named inputs on a box.
 
+    >>> from flint import arb
     >>> from attnforge.targets.expression.parse import parse
     >>> unit = Interval(arb(1), arb(2))
     >>> found = decompose([parse("x*y/sqrt(x^2 + z^2)")], ["x", "y", "z"], [unit] * 3)
@@ -113,6 +115,7 @@ class _Work:
         self.exact: dict[str, Node] = {register(i).name: register(i) for i in self.inputs.values()}
         self.sides = {register(i + 1).name: side for i, side in enumerate(box)}
         self.canonical = Canonical(lambda node: bool(range_on(node, self.sides).lower > 0))
+        self.ranges = dict(self.sides)
         self.seen_ranges: dict[Node, Interval] = {}
 
     def value(self, tree: Node) -> Value:
@@ -152,7 +155,8 @@ class _Work:
         if tree not in self.seen_ranges:
             exact = substituted(tree, self.exact)
             tidy = self.canonical.simplified(exact) if len(bottom_up(exact)) <= LARGE else exact
-            self.seen_ranges[tree] = range_on(tidy, self.sides)
+            found = range_on(tidy, self.sides)
+            self.seen_ranges[tree] = bounds(tree, self.ranges) if is_undefined(found) else found
         return self.seen_ranges[tree]
 
     # --- sums and functions
@@ -212,9 +216,19 @@ class _Work:
             number = len(self.inputs) + 1 + len(self.steps)
             self.steps.append(step)
             self.written[step.tree] = number
+            self.ranges[register(number).name] = self._range_of(step)
             self.exact[register(number).name] = substituted(multiplied_out(step.tree), self.exact)
         number = self.written[step.tree]
         return Value(register(number), {number: 1.0}, True)
+
+    def _range_of(self, step: Registered) -> Interval:
+        """Of a register, an argument of a root or an arc being where it can be taken."""
+        whole = self.range(step.tree)
+        if not is_undefined(whole):
+            return whole
+        known = Step.of(step.tree)
+        inside = {name: self.range(form.tree) for name, form in known.forms.items()}
+        return bounds(known.function, {n: common(each, natural(known.function, n)) for n, each in inside.items()})
 
     # --- products and powers
 

@@ -19,7 +19,7 @@ TEXT = "sin(a) + exp(b)*c + cos(2*d) + g^2 + sin(f)*f"
 
 @cache
 def compiled():
-    return af.compile(TEXT, dict.fromkeys(NAMES, (-1, 1)), tol=1e-3)
+    return af.compile(TEXT, dict.fromkeys(NAMES, (-1, 1)), tol=1e-3, construction="additive")
 
 
 def verdict(network, bound, text=TEXT, dtype="float64", cells=4000):
