@@ -127,9 +127,9 @@ class Step:
 
 def _merged(function: Node, forms: dict[str, Form]) -> Node:
     """Forms that are exact multiples of the first, up to a constant, are written by it."""
-    if len(forms) < 2:
+    first, *others = sorted(forms, key=lambda name: not forms[name].weights) or [""]
+    if not others or not forms[first].weights:
         return function
-    first, *others = forms
     lead, values = forms[first], dict[str, Node]()
     pivot = next(iter(lead.weights))
     for name in others:

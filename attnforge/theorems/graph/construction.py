@@ -104,13 +104,13 @@ class GraphConstruction(Construction[GraphPlan]):
 
     def offers(self, target: Target) -> str | None:
         """Of its own accord for three inputs and more that do not come apart into one layer of rows, or two outputs."""
+        few = f"formulas of {FEWEST} inputs and more that multiply or nest forms"
+        if isinstance(target, Formula) and target.domain.shape[0] < FEWEST:
+            return few
         reason = self.accepts(target)
-        if reason is not None or isinstance(target, Formulas):
+        if reason is not None or not isinstance(target, Formula):
             return reason
-        kinds = {step.kind for step in decomposed(target).steps}
-        if target.domain.shape[0] < FEWEST or kinds <= {"row", "gate"}:
-            return f"formulas of {FEWEST} inputs and more that multiply or nest forms"
-        return None
+        return few if {step.kind for step in decomposed(target).steps} <= {"row", "gate"} else None
 
     def size(self, target: Target, tol: float, dtype: str) -> GraphPlan:
         """Fit every row to its share of the tolerance."""

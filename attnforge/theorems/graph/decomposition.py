@@ -180,12 +180,11 @@ class _Work:
         line = plus(*(part.tree for part in affine)) if affine else ZERO
         along = _direction(line)
         if not ridges:
-            return Value(line, along, True)
+            return _affine(line)
         whole = [Value(plus(*(part.tree for part in group)), group[0].direction, False) for group in ridges]
         if len(whole) == 1 and (not along or _parallel(along, whole[0].direction)):
             return Value(plus(line, whole[0].tree), whole[0].direction, False)
-        total = plus(line, *(self.affine(each).tree for each in whole))
-        return Value(total, _direction(total), True)
+        return _affine(plus(line, *(self.affine(each).tree for each in whole)))
 
     def _function(self, name: str, parts: Sequence[Value]) -> Value:
         """Of arguments along one form."""
@@ -391,7 +390,7 @@ class _Work:
         tree = Apply("*", (plus(u.tree, shift), v.tree))
         made = self._write(Registered("multiplier", tree, (u.tree, v.tree), (low, high)))
         whole = plus(made.tree, times(minus(shift), v.tree)) if shift.value else made.tree
-        return Value(whole, _direction(whole), True)
+        return _affine(whole)
 
     # --- kinks
 
@@ -514,6 +513,14 @@ def _direction(tree: Node) -> dict[int, float]:
         return {}
     (form,) = step.forms.values()
     return {p: float(weight) for p, weight in form.weights.items()}
+
+
+def _affine(tree: Node) -> Value:
+    """An affine expression; refused where all of it cancels, since what is left is a number known to some digits."""
+    along = _direction(tree)
+    if variables(tree) and not along:
+        raise RefusalError("Parts of a formula do not cancel", to_text(tree)[:80], "Simplify it")
+    return Value(tree, along, True)
 
 
 def _form_along(tree: Node, direction: dict[int, float]) -> Node:
