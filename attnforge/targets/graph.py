@@ -163,7 +163,7 @@ def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
 class Composition:
     """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers.
 
-    ``bounded`` says of each step whether its slopes are.
+    ``bounded`` says of each step whether its ``slopes`` are.
     """
 
     bounds: list[float]
@@ -173,6 +173,7 @@ class Composition:
     ranges: list[dict[str, Interval]]
     registers: list[Interval]
     bounded: list[bool]
+    slopes: list[dict[str, Interval]]
 
 
 class Graph:
@@ -188,6 +189,7 @@ class Graph:
     def __init__(self, box: Sequence[Interval], steps: Sequence[Node], outputs: Sequence[Node]) -> None:
         self.box = list(box)
         self.steps = [Step.of(tree) for tree in steps]
+        self._slopes: tuple[list[arb], list[dict[str, Interval]]] | None = None
         with precision(COEFFICIENT_BITS):
             self.outputs = [Form.of(tree) for tree in outputs]
 
@@ -257,9 +259,16 @@ class Graph:
         with precision():
             return _compose(self, [arb(each) for each in local], self.box if box is None else list(box))
 
+    def slopes(self, local: list[arb]) -> list[dict[str, Interval]]:
+        """On the whole domain, for these local errors; of the last ones asked for they are kept."""
+        if self._slopes is None or self._slopes[0] != local:
+            self._slopes = local, _compose(self, local, self.box).slopes
+        return self._slopes[1]
+
 
 def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition:
     whole = box == graph.box
+    known = [] if whole else graph.slopes(local)
     sides = graph.sides(box)
     exact, errors, slopes, ranges, bounded = dict(sides), list(local[: graph.inputs]), [], [], []
     entered = list(local)
@@ -274,6 +283,8 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
             off[name] = sum((abs(w) * errors[p - 1] for p, w in form.weights.items()), start=arb(0)).upper()
         wide = {name: _widened(mine[name], off[name]) for name in mine}
         tilt = {name: _slope(slope, wide, fine=whole) for name, slope in step.slopes.items()}
+        if not whole:
+            tilt = {name: common(each, known[i][name]) for name, each in tilt.items()}
         bounded.append(all(not is_undefined(each) and _largest(each).is_finite() for each in tilt.values()))
         if not bounded[-1]:
             entered[number] = (local[number] + modulus(step.function, mine, off)).upper()
@@ -294,6 +305,7 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         ranges,
         [_widened(inside, off) for inside, off in zip(exact.values(), errors, strict=True)],
         bounded,
+        slopes,
     )
 
 
