@@ -71,8 +71,10 @@ class Written:
 
 def is_graph(network: Network) -> bool:
     """Whether heads add to registers, and each claims its formula; the only one of a network need not."""
+    if len(network.layers) < 3:
+        return False
     first, *middle, last = network.layers
-    adds = bool(middle) and all(isinstance(layer, Attention) and layer.residual for layer in middle)
+    adds = all(isinstance(layer, Attention) and layer.residual for layer in middle)
     if not adds or not isinstance(first, Linear) or not isinstance(last, Linear) or network.tokens != 1:
         return False
     claimed = all(head.claims is not None and head.claims.formula for head in network.heads)
@@ -111,7 +113,7 @@ def _added(fit: Sequence[float], rounded: Sequence[float]) -> list[float]:
 def _layout(network: Network, target: object) -> tuple[list[Written], Array]:
     first, *middle, last = network.layers
     width = 1 + network.features + len(network.heads)
-    if network.tokens != 1 or network.context is not None or not isinstance(first, Linear) or not middle:
+    if network.tokens != 1 or network.context is not None or not isinstance(first, Linear):
         raise CertificateError(LAYOUT, "another network", REMEDY)
     _check_first(first, network.features, width)
     weights = _read_out(last, width)
