@@ -13,6 +13,7 @@ from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
 from attnforge.compiler.estimating import with_estimate
 from attnforge.compiler.partition import partition
+from attnforge.compiler.registers import Traced, trace
 from attnforge.compiler.report import report
 from attnforge.compiler.runnable import Runnable, Uncertified
 from attnforge.errors import CertificateError, FileFormatError
@@ -63,6 +64,11 @@ class Compiled(Runnable):
     def report(self) -> str:
         """Target, domain, construction, size, sharpness and certificate, as text."""
         return report(self)
+
+    def trace(self, *inputs: Any, **named: Any) -> list[Traced]:
+        """Every register of a graph at the points, beside its exact value."""
+        points = np.asarray(self._gather(inputs, named), dtype=np.float64)
+        return trace(self, points.reshape(-1, self.network.features))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, target, domain, certificate and construction to one safetensors file, whose name says so."""

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnforge.certification import Certificate
+from attnforge.compiler.registers import registers
 from attnforge.network import count_parameters
 from attnforge.targets import Box, Formula, Formulas
+
+SHOWN = 24  # registers that are listed
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled
@@ -29,7 +32,7 @@ def facts(compiled: Compiled) -> dict[str, str]:
         "because": compiled.reason,
         "size": f"{_count(compiled.layers, 'layer')} of attention, {_count(compiled.heads, 'head')}, "
         f"{compiled.anchors:,} keys",
-        "sharpness": _sharpness(compiled),
+        **_heads(compiled),
         "parameters": f"{total:,} ({nonzero:,} non-zero)",
         "dtype": compiled.dtype,
     }
@@ -47,6 +50,16 @@ def facts(compiled: Compiled) -> dict[str, str]:
     lines["assuming"] = "; ".join(certificate.assumptions) or "nothing"
     lines["digest"] = certificate.digest[:16]
     return lines
+
+
+def _heads(compiled: Compiled) -> dict[str, str]:
+    """The registers of a graph, one a line; of other networks how sharp the heads are."""
+    known = registers(compiled.network)
+    if not known:
+        return {"sharpness": _sharpness(compiled)}
+    shown = [f"{each.name} = {each.formula}  (layer {each.layer}, {each.keys} keys)" for each in known[:SHOWN]]
+    more = [f"and {len(known) - SHOWN} more"] if len(known) > SHOWN else []
+    return {"registers": ("\n" + " " * 14).join([*shown, *more])}
 
 
 def report(compiled: Compiled) -> str:

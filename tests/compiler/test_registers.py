@@ -1,0 +1,83 @@
+"""Graphs of registers as people see them: printed, traced, saved."""
+
+import numpy as np
+import pytest
+
+import attnforge as af
+
+
+@pytest.fixture(scope="module")
+def net():
+    return af.compile("x*y/sqrt(1 + z^2)", {"x": (-1, 1), "y": (-1, 1), "z": (0, 2)}, tol=1e-6)
+
+
+def test_it_is_a_graph_and_says_why(net):
+    assert net.construction == "graph"
+    assert net.reason.startswith("a graph of 3 registers in 2 layers")
+
+
+def test_the_report_lists_registers(net):
+    text = net.report()
+    assert "registers" in text
+    assert "r[4] = " in text
+    assert "sharpness" not in text
+
+
+def test_every_register_is_traced_beside_its_exact_value(net):
+    x = np.array([[0.5, -0.25, 1.0], [-1.0, 1.0, 0.0]])
+    rows = net.trace(x)
+    assert [row.name for row in rows] == [f"r[{i}]" for i in range(1, 7)]
+    assert all(np.allclose(row.computed, row.exact, atol=1e-6) for row in rows)
+    assert np.array_equal(rows[0].exact, x[:, 0])
+
+
+def test_by_name_and_one_point(net):
+    assert net.trace(x=0.5, y=1.0, z=0.0)[0].computed.tolist() == [0.5]
+
+
+def test_other_networks_have_none():
+    with pytest.raises(af.TargetError, match="Graphs of registers"):
+        af.compile("sin(x)", {"x": (0, 1)}, tol=1e-3).trace([0.5])
+
+
+def test_saved_and_loaded(net, tmp_path):
+    net.save(tmp_path / "net.safetensors")
+    again = af.load(tmp_path / "net.safetensors")
+    assert again.certificate == net.certificate
+    assert af.certify(again).bound == pytest.approx(net.certificate.bound)
+    x = np.random.default_rng(0).uniform(net.domain.lower, net.domain.upper, (10, 3))
+    assert np.array_equal(again(x), net(x))
+
+
+def test_several_outputs_share_nodes():
+    net = af.compile("[x*y, sin(x*y), exp(x*y)]", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6)
+    assert net.certificate.status == "proved"
+    assert net.heads == 3
+    x = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
+    assert np.abs(net(x) - net.target.values(x)).max() <= net.certificate.bound
+
+
+@pytest.mark.parametrize("count", [4, 16])
+def test_products_of_many_factors(count):
+    names = [f"x[{i}]" for i in range(count)]
+    net = af.compile("*".join(names), dict.fromkeys(names, (0.5, 1.5)), tol=1e-9)
+    assert net.certificate.bound <= 1e-9
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (2000, count))
+    assert np.abs(net(x) - x.prod(axis=1)).max() <= net.certificate.bound
+
+
+def test_a_network_with_smooth_units():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+    net = af.compile(model, af.Box(-1, 1, shape=(4,)), tol=1e-6)
+    x = np.random.default_rng(0).uniform(-1, 1, (1000, 4))
+    wanted = model(torch.from_numpy(x)).detach().numpy()
+    assert net.certificate.bound <= 1e-6
+    assert np.abs(net(x).reshape(-1, 1) - wanted).max() <= net.certificate.bound + 1e-15
+
+
+@pytest.mark.parametrize("text", ["sqrt(x)*y*z", "sign(x)*y*z", "floor(x)*y*z"])
+def test_what_is_steep_or_jumps_is_refused_with_the_node(text):
+    with pytest.raises(af.AttnforgeError):
+        af.compile(text, dict.fromkeys("xyz", (0, 1)), tol=1e-6, construction="graph")
