@@ -358,14 +358,16 @@ def _row(small: _Small, step: Step, ranges: dict[str, Interval], statement: Stat
 
 def _product(small: _Small, step: Step, ranges: dict[str, Interval], statement: Statement) -> tuple[float, float]:
     """A function of one form times another, by an own value that follows the second."""
+    found = []
     for u, v in ((u, v) for u in step.forms for v in step.forms if u != v):
         beta = substituted(step.function, {v: ONE})
         if len(step.forms) == 2 and _CANONICAL.same(step.function, times(beta, Variable(v))):
             along, across = _Along(small, step.forms[u]), _Along(small, step.forms[v])
-            slopes, offsets = _scores(small, along)
-            if max(float(offset.rad()) for offset in offsets) > 1.0:
-                continue
-            return _factors(small, beta, (u, v), along, across, (slopes, offsets), ranges, statement)
+            scores = _scores(small, along)
+            found.append((max(float(offset.rad()) for offset in scores[1]), beta, (u, v), along, across, scores))
+    if found:
+        _, *factors = min(found, key=lambda each: each[0])  # the form that scores follow
+        return _factors(small, *factors, ranges, statement)
     raise CertificateError("A head whose own value varies is a product", to_text(step.tree)[:80], REMEDY)
 
 

@@ -96,6 +96,7 @@ BUILT: dict[str, Callable[[], Compiled]] = {
         lambda x: np.exp(-x.sum(axis=-1) / 3), af.Box(0.0, 1.0, shape=(5,)), tol=5e-2
     ),
     "polynomial": lambda: af.compile("x^3 - x", LINE, 1e-2, construction="polynomial"),
+    "graph": lambda: MAKE.graph("x*y*exp(-z^2)", dict.fromkeys("xyz", (-1, 1)), 1e-2),
     "multiplier": lambda: MAKE.multiplier(keys=3),
     "exponential": lambda: MAKE.exponential([(0, 1), (-1, 0)]),
     "logistic": lambda: MAKE.logistic([1.0, -2.0], 0.5, domain=af.Box(-1.0, 1.0)),

@@ -21,7 +21,7 @@ AnyArray = npt.NDArray[Any]
 CONSTRUCTIONS = (
     "", "truncated_linear", "multihead_truncated_linear", "gate", "relu_network", "two_layer", "softmax_tail",
     "max_affine", "cross_attention", "tensor_grid", "ridge", "additive", "sparse_grid", "polynomial", "table",
-    "in_context", "multiplier", "exponential", "logistic",
+    "in_context", "graph", "multiplier", "exponential", "logistic",
 )  # fmt: skip
 
 
