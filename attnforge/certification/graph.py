@@ -366,8 +366,8 @@ def _product(small: _Small, step: Step, ranges: dict[str, Interval], statement: 
             scores = _scores(small, along)
             found.append((max(float(offset.rad()) for offset in scores[1]), beta, (u, v), along, across, scores))
     if found:
-        _, *factors = min(found, key=lambda each: each[0])  # the form that scores follow
-        return _factors(small, *factors, ranges, statement)
+        _, beta, names, along, across, scores = min(found, key=lambda each: each[0])  # the form that scores follow
+        return _factors(small, beta, names, along, across, scores, ranges, statement)
     raise CertificateError("A head whose own value varies is a product", to_text(step.tree)[:80], REMEDY)
 
 
