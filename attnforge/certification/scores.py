@@ -99,7 +99,10 @@ def read_softmax(layers: list[Layer], n: int, bumps: Bumps, machine: Machine) ->
     written = product_up(gamma(2 * terms + 2, machine.roundoff), largest)
     subtracted = product_up(SoftmaxArithmetic(machine, len(scores)).scores(0), largest)
     run = add_up(written, subtracted, scores.shape[1] * machine.underflow)
-    return _retrieval(scores, Balls.exact(values), run, machine, gamma(2 * len(scores) + 3, machine.roundoff), 0.0)
+    read = gamma(len(scores) + 1, machine.roundoff)  # products and sums of the read-out are the dtype's own
+    weighed = float(SoftmaxArithmetic(machine, len(scores)).mean())  # the softmax accumulates as all do
+    relative = add_up(read, weighed, product_up(read, weighed))
+    return _retrieval(scores, Balls.exact(values), run, machine, relative, 0.0)
 
 
 def check_slices(layers: list[Layer], n: int, asked: npt.NDArray[np.int64], rows: int, width: int) -> None:
