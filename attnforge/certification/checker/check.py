@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from attnforge.certification.certificate import Certificate, arithmetic
-from attnforge.certification.checker import head as emulation
 from attnforge.certification.checker.agreement import disagreements
+from attnforge.certification.checker.head import error_on_sequences, largest_gap
 from attnforge.certification.checker.in_context import OfExamples, assumptions_of, drift, largest_error
-from attnforge.certification.checker.listed import at_listed_points
+from attnforge.certification.checker.listed import at_listed_points, attained, formula_at
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
+from attnforge.certification.checker.sums import compare_sums
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, TargetError
 from attnforge.network import Network, output_shape, rounded
@@ -110,42 +112,39 @@ def _check_examples(
     model: Network, target: OfExamples, certificate: Certificate, dtype: str, progress: Report
 ) -> Verdict:
     """The error for every prompt of the data box; on a few prompts, where its bound is too large."""
-    bound = certificate.bound
-    if bound is None:
+    if certificate.bound is None:
         return Verdict("unprovable", "intact, but the certificate states no bound")
     for left_out in assumptions_of(target) - set(certificate.assumptions):
         return Verdict("rejected", f"the certificate leaves out an assumption: {left_out}", "assumptions")
-    try:
-        reached = drift(model, target, dtype, progress)
-        reason = f"the bound {bound:.6g} was not reached: it is at most {reached:.6g}; certify it again"
-    except BeyondReachError as error:
-        reached, reason = math.inf, str(error).strip()
-    if reached <= bound:
-        what = f"the drift of {target.steps:,} steps" if isinstance(target, Iteration) else "the error"
-        reason = f"the bound {bound:.6g} holds for all prompts: {what} is at most {reached:.6g}"
-        return Verdict("confirmed", reason, None, Outcome("confirmed", reached))
-    seen, seed = largest_error(model, target, dtype)
-    if seen > bound or math.isnan(seen):
-        reason = f"the bound {bound:.6g} is not true: the error is {seen:.6g} on the prompt of seed {seed}"
-        return Verdict("rejected", reason, "bound", Outcome("refuted", reached, seen))
-    return Verdict("undecided", reason, None, Outcome("undecided", reached, seen))
+    what = f"the drift of {target.steps:,} steps" if isinstance(target, Iteration) else "the error"
+    proof, seen = partial(drift, model, target, dtype, progress), partial(largest_error, model, target, dtype)
+    return _recomputed(certificate.bound, proof, seen, ("prompts", what, "the prompt of seed {}"))
 
 
 def _check_head(model: Network, target: AttentionHead, bound: float, dtype: str) -> Verdict:
     """The error for every sequence of the box; a few sequences where that is too large."""
+    proof, seen = partial(largest_gap, model, target, dtype), partial(error_on_sequences, model, target, dtype)
+    return _recomputed(bound, proof, seen, ("sequences", "the error", "one of a few sequences"))
+
+
+def _recomputed(
+    bound: float, proof: Callable[[], float], seen: Callable[[], tuple[float, int]], words: tuple[str, str, str]
+) -> Verdict:
+    """A bound that is computed again at once, and errors seen where that does not do."""
+    (every, what, where), reached = words, math.inf
     try:
-        reached = emulation.largest_gap(model, target, dtype)
-        reason = f"the bound {bound:.6g} was not reached: the error is at most {reached:.6g}; certify it again"
+        reached = proof()
+        reason = f"the bound {bound:.6g} was not reached: it is at most {reached:.6g}; certify it again"
     except BeyondReachError as error:
-        reached, reason = math.inf, str(error).strip()
+        reason = str(error).strip()
     if reached <= bound:
-        reason = f"the bound {bound:.6g} holds for all sequences: the error is at most {reached:.6g}"
+        reason = f"the bound {bound:.6g} holds for all {every}: {what} is at most {reached:.6g}"
         return Verdict("confirmed", reason, None, Outcome("confirmed", reached))
-    seen = emulation.largest_error(model, target, dtype)
-    if seen > bound:
-        reason = f"the bound {bound:.6g} is not true: the error is {seen:.6g} on one of a few sequences"
-        return Verdict("rejected", reason, "bound", Outcome("refuted", reached, seen))
-    return Verdict("undecided", reason, None, Outcome("undecided", reached, seen))
+    largest, which = seen()
+    if largest > bound or math.isnan(largest):
+        reason = f"the bound {bound:.6g} is not true: the error is {largest:.6g} on {where.format(which)}"
+        return Verdict("rejected", reason, "bound", Outcome("refuted", reached, largest))
+    return Verdict("undecided", reason, None, Outcome("undecided", reached, largest))
 
 
 def _check_table(
@@ -194,9 +193,19 @@ def _prove(
 ) -> Outcome:
     if isinstance(target, ReluNetwork):
         return compare(model, target, bound, dtype, progress)
-    if isinstance(target, Formula) and (found := _as_relu_network(model, target, bound, dtype, progress)) is not None:
-        return found
-    found, asked = Outcome(), list(questions(model, target, bound, dtype))
+    if isinstance(target, Formula):
+        looked = attained(model, target, dtype, bound, partial(formula_at, target))
+        if looked.seen > bound:
+            return replace(looked, verdict="refuted", reached=0.0)
+        if (side_by_side := _as_relu_network(model, target, bound, dtype, progress)) is not None:
+            return side_by_side
+    try:
+        asked = list(questions(model, target, bound, dtype))
+    except BeyondReachError:
+        if not isinstance(target, Formula):
+            raise
+        return compare_sums(model, target, bound, dtype, effort.cells, progress)
+    found = Outcome()
     for done, question in enumerate(asked):
         if found.cells >= effort.cells:
             return found.and_(Outcome("undecided"))

@@ -7,9 +7,7 @@ of $\pm\beta x_j$, and $p_k \le e^{t + 2\delta}/2d$, $t = |\beta| R$. So each co
 $x \cdot \ell$ with $\ell = EP + \sum_h \frac{\beta_h}{2d}(u_j - u_{j+d})$ up to
 
 - $(e^{2\delta} - 1)\sum_k p_k|u_k|$, and the mean of $|u_j + u_{j+d}|/2$;
-- what bends: $g(\beta) = \sum_j\frac{\sinh\beta x_j}{\beta} w_j/\sum_j\cosh\beta x_j$ is even in $\beta$, with
-  coefficients of at most $\frac{\sinh\theta}{\theta\cos\theta}(R/\theta)^{2i}\,\frac1d\sum_j|x_j w_j|$ for
-  $\theta < \pi/2$ (Cauchy on $|\beta| = \theta/R$, where $\mathrm{Re}\cosh(\beta x_j) \ge \cos\theta$); heads of the
+- what bends (:mod:`.mirrored`, with the mean of $|x_j w_j|$ in place of R times the largest of them); heads of the
   same w are added before absolute values are taken;
 - the run's roundings.
 
@@ -24,8 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
-from attnforge.balls import Machine, gamma, machine, round_to
+from attnforge.balls import Machine, gamma, machine, precision, round_to, upper
+from attnforge.certification.checker.layers import one_map
+from attnforge.certification.checker.mirrored import Mirrored, bend
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.certification.checker.rounding import SLACK, blocks, exponentials, fits
 from attnforge.network import Attention, Head, Linear, Network
@@ -33,8 +34,6 @@ from attnforge.targets import AttentionHead
 
 Array = npt.NDArray[np.float64]
 
-CIRCLES = np.linspace(0.5, 1.5, 21)  # theta: any will do, one of them best
-ORDERS = 40  # terms of the series that are added one by one
 MOST = 600.0  # exponents above are not told apart
 SEQUENCES = 8  # tried, to refute
 
@@ -46,7 +45,7 @@ def largest_gap(network: Network, target: AttentionHead, dtype: str) -> float:
         raise BeyondReachError("Emulated heads run in float64 or float32", dtype)
     reach = np.maximum(np.abs(box.lower), np.abs(box.upper))
     linear, first, last = _layers(network, target)
-    with np.errstate(all="ignore"):  # what overflows is no bound
+    with precision(), np.errstate(all="ignore"):  # what overflows is no bound
         columns = _Columns(linear, first, last, target, reach, model)
         found = columns.attend(target.tokens)
     if not np.isfinite(found):
@@ -63,9 +62,8 @@ def _layers(network: Network, target: AttentionHead) -> tuple[tuple[Array, Array
     assert isinstance(linear, Linear)
     assert isinstance(first, Attention)
     assert isinstance(last, Attention)
-    term, head = linear.terms[0], last.heads[0]
-    rows = 1 if linear.constant is None else len(linear.constant)
-    if len(linear.terms) > 1 or term.mix is not None or term.map is None or term.map.ndim != 2 or rows > 1:
+    affine, head = one_map(linear), last.heads[0]
+    if affine is None:
         raise BeyondReachError("All tokens pass one map", "others")
     told = head.key_rows
     plain = told is not None and told.kind == "all" and told.source == "state" and head.memory_keys is None
@@ -75,8 +73,7 @@ def _layers(network: Network, target: AttentionHead) -> tuple[tuple[Array, Array
         raise BeyondReachError(f"Heads that project have {keys} constant keys", "others")
     if any(each.query_rows.kind != "all" for each in (*first.heads, head)):
         raise BeyondReachError("All tokens ask", "some")
-    constant = np.zeros(term.map.shape[1]) if linear.constant is None else linear.constant[0]
-    return (term.map, constant), first, head
+    return affine, first, head
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,18 +157,18 @@ class _Columns:
 
     def _bend(self, heads: list[_Folded]) -> Array:
         """What bends (C,): of the heads as multiples of the first one's values, and of what is no multiple."""
-        one, d, reach = heads[0], len(self.reach), float(self.reach.max())
+        one, d, reach = heads[0], len(self.reach), arb(float(self.reach.max()))
         among, rest = [], np.zeros_like(one.odd)
         for head in heads:
             place = np.unravel_index(int(np.abs(one.odd).argmax()), one.odd.shape)
             ratio = float(head.odd[place] / one.odd[place]) if one.odd[place] else 0.0
-            apart = (
-                np.abs(head.odd - ratio * one.odd) + head.doubt + abs(ratio) * (one.doubt + 2.0**-51 * np.abs(one.odd))
-            )
-            among.append((head.beta, ratio * head.beta))
-            rest += abs(head.beta) * _one_head(abs(head.beta) * reach) * apart
-        bend = _together(among, reach) * (np.abs(one.odd) + one.doubt)
-        return np.asarray(self.reach @ (bend + rest) / d * SLACK)
+            apart = np.abs(head.odd - ratio * one.odd) + head.doubt
+            apart += abs(ratio) * (one.doubt + 2.0**-51 * np.abs(one.odd))
+            beta = arb(head.beta)
+            among.append((beta, arb(ratio) * beta))
+            rest += abs(head.beta) * upper(bend(abs(beta) * reach)) * apart
+        bent = upper(Mirrored(among).departure(reach, arb(1))) * (np.abs(one.odd) + one.doubt)
+        return np.asarray(self.reach @ (bent + rest) / d * SLACK)
 
     def attend(self, tokens: int) -> float:
         """The error of the last head's output, for so many tokens."""
@@ -191,37 +188,18 @@ class _Columns:
         return float(found.max() * SLACK)
 
 
-def _one_head(z: float) -> float:
-    """How far sinh / cosh of means is from linear, relative: sinh z/z - 1 <= z^2 cosh(z)/6, 1 - 1/cosh z <= z^2/2."""
-    rise = z * z / 6 * math.cosh(min(z, MOST))
-    return (rise + (1 + rise) * z * z / 2) * SLACK if z < MOST else math.inf
-
-
-def _together(heads: list[tuple[float, float]], reach: float) -> float:
-    """The same of heads (beta, c) that add c g(beta): the sum of coefficients, each summed over the heads first."""
-    found = [sum(abs(c) * _one_head(abs(beta) * reach) for beta, c in heads)]
-    for theta in CIRCLES.tolist():
-        t = [float(np.square(beta * reach / theta)) for beta, _ in heads]
-        if max(t) < 0.5:
-            powers = [sum(c * s**i for (_, c), s in zip(heads, t, strict=True)) for i in range(1, ORDERS)]
-            sizes = sum(abs(c) * s for (_, c), s in zip(heads, t, strict=True))
-            rest = sum(abs(c) * s**ORDERS / (1 - s) for (_, c), s in zip(heads, t, strict=True)) + 2.0**-45 * sizes
-            found.append(math.sinh(theta) / theta / math.cos(theta) * (sum(map(abs, powers)) + rest))
-    return min(found) * SLACK
-
-
 def _terms(matrix: Array) -> int:
     """Of the longest sum of a product with the matrix: zeros add nothing."""
     return int((matrix != 0).sum(axis=0).max())
 
 
-def largest_error(network: Network, target: AttentionHead, dtype: str) -> float:
-    """The largest error seen on a few sequences of the box, from below."""
-    source, box, found = np.random.default_rng(0), target.domain, 0.0
+def error_on_sequences(network: Network, target: AttentionHead, dtype: str) -> tuple[float, int]:
+    """The largest error seen on a few sequences of the box, from below, and which of them it was."""
+    source, box, found = np.random.default_rng(0), target.domain, []
     for i in range(SEQUENCES):
         share = source.uniform(size=(min(target.tokens, 1 + i), len(box.lower)))
         x = box.lower + (np.round(share) if i % 2 else share) * (box.upper - box.lower)
         with np.errstate(all="ignore"):
-            error = float(np.abs(network(round_to(x, dtype)) - target.values(x.astype(np.longdouble))).max())
-        found = max(found, math.inf if math.isnan(error) else error)
-    return found
+            found.append(np.abs(network(round_to(x, dtype)) - target.values(x.astype(np.longdouble))).max())
+    which = int(np.argmax(found))  # what is not a number counts as the largest
+    return float(found[which]), which

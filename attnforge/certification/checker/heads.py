@@ -35,6 +35,8 @@ from attnforge.network import Head
 Array = npt.NDArray[np.float64]
 Row = Sequence[Value]
 
+VANISHING = 2.0**-1000
+MANY = 2000  # coefficients of keys, from which on they are added up in float64: faster, and off by roundings
 STEEPEST = 700.0  # exponents are cut off here: what lies above is not known
 
 
@@ -49,8 +51,8 @@ class Relative:
 
     @property
     def high(self) -> Array:
-        """Upper bounds of the weights."""
-        return np.exp(np.minimum(self.middle + self.swing, STEEPEST)) * SLACK
+        """Upper bounds of the run's weights, also of those that vanish in float64."""
+        return np.exp(np.minimum(self.middle + self.swing + self.eta, STEEPEST)) * SLACK + VANISHING
 
     @property
     def low(self) -> Array:
@@ -64,7 +66,7 @@ def attend(place: Place, head: Head, row: Row, rows: Sequence[Row], negligible: 
     memory_keys = np.zeros((0, len(query))) if head.memory_keys is None else head.memory_keys
     memory_values = np.zeros((0, len(head.output))) if head.memory_values is None else head.memory_values
     if head.key is None or head.value is None or not rows:
-        return _over_memory(place, query, memory_keys, memory_values, negligible)
+        return mixture(place, query, memory_keys, memory_values, negligible)
     keys = [*_constants(place, memory_keys), *([combine(place, each, c) for c in head.key.T] for each in rows)]
     values = [*_constants(place, memory_values), *([combine(place, each, c) for c in head.value.T] for each in rows)]
     return _over_rows(place, query, keys, values, negligible)
@@ -84,13 +86,13 @@ def _constants(place: Place, numbers: Array) -> list[list[Value]]:
     return [[combine(place, [], [], float(number)) for number in row] for row in numbers]
 
 
-def _over_memory(place: Place, query: Row, keys: Array, values: Array, negligible: float) -> list[Value]:
-    """Constant keys and values."""
+def mixture(place: Place, query: Row, keys: Array, values: Array, negligible: float) -> list[Value]:
+    """The softmax mean of constant values, for constant keys."""
     relative = _relative_to_memory(place, query, keys)
     centre = _centre(relative, values)
     near = _near(relative, np.abs(values - centre).max(axis=1), negligible)
     best, apart = keys[relative.winner], values[near] - centre
-    if all(q.form is not None for q in query):
+    if all(q.form is not None for q in query) and len(near) * place.cell.terms.count > MANY:
         columns = sums(place, query, keys[near], best, np.c_[apart, np.ones(len(near))])
     else:
         numbers = [[place.cell.constant(arb(v) - arb(c)) for v, c in zip(values[k], centre, strict=True)] for k in near]
@@ -253,9 +255,9 @@ def _products(
 
 def _near(relative: Relative, apart: Array, negligible: float) -> npt.NDArray[np.int64]:
     """The keys that matter on the cell: the winner, and those whose weight times their value's distance counts."""
-    share = relative.high * np.exp(np.minimum(relative.eta, STEEPEST)) * apart
+    share = relative.high * apart
     share[relative.winner] = np.inf
-    return np.flatnonzero(~(share <= negligible / len(apart)))
+    return np.flatnonzero(~(share <= negligible / len(apart) + VANISHING * apart))
 
 
 def _centre(relative: Relative, values: Array) -> list[float]:
@@ -286,7 +288,7 @@ def _judged(
     """The near keys' output with its range cut down to their values', and what far keys and the run may add."""
     machine, count = place.machine, len(low)
     far = np.setdiff1d(np.arange(count), near)
-    weights, run = relative.high, relative.high * np.exp(np.minimum(relative.eta, STEEPEST))
+    run = relative.high
     total = relative.low.sum() / SLACK  # zero on a cell too large to know anything: then infinite bounds
     share = np.minimum(run * SLACK / total, 1.0)
     half, unit = machine.roundoff > machine.accumulation, machine.accumulation
@@ -307,8 +309,7 @@ def _judged(
         mass = min(float(share @ size), float(size.max()))
         carried = min(float(share @ off[:, j]), float(off[:, j].max()))
         sums = rounding.added(share * signed, unit) + (rescaled + gamma(3, unit)) * mass
-        disturbed = float((weights * np.expm1(np.minimum(relative.eta, STEEPEST))) @ reach) / total
-        apart = float(weights[far] @ reach[far]) / total + disturbed
+        apart = float(run[far] @ reach[far] + (run * -np.expm1(-relative.eta)) @ reach) / total
         moved = min(apart, most - least + beyond) * SLACK
         made = sums * (1 + normed) + normed * min(upper(abs(span)) + moved + carried, float(size.max()))
         made = carried + made + gamma(2 if half else 0, machine.roundoff) * (mass + made)

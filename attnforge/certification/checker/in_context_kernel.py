@@ -16,13 +16,16 @@ import numpy.typing as npt
 from flint import arb, arb_mat
 
 from attnforge.balls import Machine, gamma, lower, machine, precision, round_to, upper
-from attnforge.certification.checker.in_context_step import EXAMPLES, KEYS, LARGEST, ULPS, ULPS_SINGLE
+from attnforge.certification.checker.in_context_step import EXAMPLES
+from attnforge.certification.checker.layers import one_map
 from attnforge.certification.checker.questions import BeyondReachError
-from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.certification.checker.rounding import IN_ORDER, SLACK, blocks, exponentials, fits, scores
+from attnforge.certification.checker.search import exactly
+from attnforge.certification.checker.values import Value, anywhere, combine
+from attnforge.network import Attention, Head, Network
 from attnforge.targets.in_context import KernelAverage
 
 Array = npt.NDArray[np.float64]
-Held = list[tuple[arb, arb]]  # the size of each feature, and how far the run may be from it
 
 QUERIES = 3  # of a prompt that is tried, to refute
 
@@ -32,8 +35,11 @@ def average_error(network: Network, target: KernelAverage, dtype: str) -> float:
     before, head = _read(network, target)
     if target.data_bound is None:
         raise BeyondReachError("A certificate for all prompts needs a data bound", "none")
-    with precision():
-        return upper(_Run(before, head, target, machine(dtype)).error(arb(target.data_bound)))
+    with exactly(0):
+        found = upper(_Run(before, head, target, machine(dtype)).error(arb(target.data_bound)))
+    if not math.isfinite(found):
+        raise BeyondReachError(f"Numbers of the run, and sums over examples, fit {dtype}", "larger ones")
+    return found
 
 
 def _read(network: Network, target: KernelAverage) -> tuple[tuple[Array, Array], Head]:
@@ -47,13 +53,10 @@ def _read(network: Network, target: KernelAverage) -> tuple[tuple[Array, Array],
     everybody = head.query_rows.kind == "all" and keys is not None and (keys.kind, keys.source) == ("all", "context")
     if not everybody or head.memory_keys is not None or head.output.shape[1] != target.outputs:
         raise BeyondReachError("The checker understands a head of all queries over all examples", "another head")
-    if not before:
-        return (np.eye(len(head.query)), np.zeros(len(head.query))), head
-    match before[0]:
-        case Linear((Term(map=np.ndarray() as read, mix=None),), constant=shift) if read.ndim == 2:
-            if shift is None or len(shift) == 1:
-                return (read, np.zeros(read.shape[1]) if shift is None else shift[0]), head
-    raise BeyondReachError("The checker understands one linear map, the same for every query", "another one")
+    affine = one_map(before[0]) if before else (np.eye(len(head.query)), np.zeros(len(head.query)))
+    if affine is None:
+        raise BeyondReachError("The checker understands one linear map, the same for every query", "another one")
+    return affine, head
 
 
 class _Run:
@@ -61,106 +64,82 @@ class _Run:
 
     def __init__(self, before: tuple[Array, Array], head: Head, target: KernelAverage, machine: Machine) -> None:
         self.map, self.constant = before
+        self.target, self.machine, self.output = target, machine, head.output
         self.query, self.key, self.value = (np.asarray(each) for each in (head.query, head.key, head.value))
-        self.output, self.target, self.machine = head.output, target, machine
-        self.n = target.examples or EXAMPLES
-        self.fine, self.most = arb(machine.accumulation), LARGEST[machine.name == "float64"] / 2
+        self.place, self.n = anywhere(machine), target.examples or EXAMPLES
 
     def error(self, bound: arb) -> arb:
         """The bound, for data up to the given one."""
         asking, told = self._tokens(bound)
         moved = 2 * bound * (self._scores(asking, told) / 2).tanh()
         values = self._times(told, self.value)
-        if not all(2 * self.n * (size + off) < self.most for size, off in values):
-            raise BeyondReachError("Sums of labels stay in the range of the dtype", "larger ones")
+        if not fits(np.array([2.0 * self.n * (each.size + each.off) for each in values]), self.machine).all():
+            return arb("inf")
         answers = _matrix(self.value) * _matrix(self.output)
         found = arb(0)
         for j in range(self.target.outputs):
             answers[self.target.scored + j, j] -= 1
-            wrong = sum((abs(answers[i, j]) * size for i, (size, _) in enumerate(told)), arb(0))
+            wrong = sum((abs(answers[i, j]) * each.size for i, each in enumerate(told)), arb(0))
             column = [abs(arb(each)) for each in self.output[:, j].tolist()]
-            lost = sum((weight * off for weight, (_, off) in zip(column, values, strict=True)), arb(0))
-            mass = sum((weight * sum(each) for weight, each in zip(column, values, strict=True)), arb(0))
-            made = self._sums(mass, bound + moved + wrong + lost, self.output[:, j : j + 1])
+            lost = sum((weight * each.off for weight, each in zip(column, values, strict=True)), arb(0))
+            mass = lost + sum((weight * each.size for weight, each in zip(column, values, strict=True)), arb(0))
+            made = self._sums(mass, bound + moved + wrong + lost, self.output[:, j])
             found = found.max(moved + wrong + lost + made)
         return found
 
-    def _tokens(self, bound: arb) -> tuple[Held, Held]:
+    def _tokens(self, bound: arb) -> tuple[list[Value], list[Value]]:
         """What float64 makes of data, cast to the dtype; of the Gaussian kernel points are differences."""
-        d, k = self.target.features, self.target.outputs
-        labels: Held = [(bound, arb(0))] * k
+        d, k, none = self.target.features, self.target.outputs, arb(0)
         if self.target.kernel == "softmax":
-            points = [(bound, arb(0))] * d
-            return self._cast(points), self._cast([*points, *labels])
-        unit, tiny = arb(gamma(1)), d * arb(2) ** -1021
-        points, square = [(2 * bound, 2 * bound * unit)] * d, 4 * d * bound**2
-        squares = (square, square * arb(gamma(d + 2)) + tiny)
-        return self._cast(points), self._cast([*points, squares, *labels])
+            points = [(bound, none)] * d
+            return self._cast(points), self._cast([*points, *[(bound, none)] * k])
+        points, square = [(2 * bound, 2 * bound * gamma(1))] * d, 4 * d * bound**2
+        squares = (square, square * gamma(d + 2) + d * arb(2) ** -1021)
+        return self._cast(points), self._cast([*points, squares, *[(bound, none)] * k])
 
-    def _cast(self, held: Held) -> Held:
-        if self.machine.name == "float64":
-            return held
-        unit = arb(self.machine.roundoff) * (1 + arb(2) ** -10)  # the half types are reached through float32
-        return [(size, off + unit * (size + off) + self.machine.underflow) for size, off in held]
+    def _cast(self, held: list[tuple[arb, arb]]) -> list[Value]:
+        """Numbers up to a size, off by at most so much before they are cast: the half types through float32."""
+        casts = self.machine.name != "float64"
+        unit, tiny = casts * self.machine.roundoff * (1 + 2.0**-10), casts * self.machine.underflow
+        ends = [(arb(0, 1) * size, upper(off + unit * (size + off) + tiny)) for size, off in held]
+        return [Value(self.place, self.place.cell.constant(ball), off) for ball, off in ends]
 
-    def _times(self, held: Held, matrix: Array) -> Held:
-        """After a product with a matrix: a rounding for products that are not exact, and one for each further term."""
-        found = []
-        for column in matrix.T.tolist():
-            terms = [(abs(arb(w)), each) for w, each in zip(column, held, strict=True) if w]
-            size, off = (sum((w * each[part] for w, each in terms), arb(0)) for part in (0, 1))
-            inexact = any(math.frexp(abs(w))[0] != 0.5 for w in column if w)
-            count = inexact + max(len(terms) - 1, 0)
-            off += arb(gamma(count, self.machine.roundoff)) * (size + off) + len(terms) * arb(self.machine.underflow)
-            found.append(self._fitting(size, off))
-        return found
+    def _times(self, row: list[Value], matrix: Array) -> list[Value]:
+        return [combine(self.place, row, column) for column in matrix.T.tolist()]
 
-    def _fitting(self, size: arb, off: arb) -> tuple[arb, arb]:
-        if not size + off < self.machine.largest / 2:
-            raise BeyondReachError(f"Numbers of the run fit {self.machine.name}", "larger ones")
-        return size, off
-
-    def _scores(self, asking: Held, told: Held) -> arb:
+    def _scores(self, asking: list[Value], told: list[Value]) -> arb:
         """How far log-weights may be from the kernel's."""
-        d, fine, machine = self.target.features, self.fine, self.machine
         form = _matrix(np.vstack([self.map, self.constant])) * _matrix(self.query) * _matrix(self.key).transpose()
         sharpness = 1 / arb(self.target.bandwidth) ** 2
         for i in range(self.target.scored):
-            form[i, i] -= sharpness if i < d else -sharpness / 2
-        sizes = [*(size for size, _ in asking), arb(1)]
+            form[i, i] -= sharpness if i < self.target.features else -sharpness / 2
+        sizes = [*(each.size for each in asking), 1.0]
         pairs = ((i, j) for i in range(len(sizes)) for j in range(len(told)))
-        off = sum((abs(form[i, j]) * sizes[i] * told[j][0] for i, j in pairs), arb(0))
-        shifted = []
-        for (size, error), c in zip(self._times(asking, self.map), self.constant.tolist(), strict=True):
-            rounds = arb(machine.roundoff) if c and size + error > 0 else arb(0)
-            shifted.append(self._fitting(size + abs(arb(c)), error + rounds * (size + error + abs(arb(c)))))
-        both = arb(0)
-        for (q, dq), (k, dk) in zip(self._times(shifted, self.query), self._times(told, self.key), strict=True):
-            off, both = off + dq * k + (q + dq) * dk, both + (q + dq) * (k + dk)
-        width = len(self.query.T)
-        if not both < self.most:
-            raise BeyondReachError("Scores stay in the range of the dtype", "larger ones")
-        off += arb(gamma(width, machine.accumulation)) * both + 4 * width * arb(machine.underflow)
-        apart = 2 * (both + off)  # from the largest score; float32 kernels may multiply by log2(e) before
-        double = machine.name == "float64"
-        lost = apart if double else 4 * apart + 2 * both
-        ulps = 2 * (ULPS if double else ULPS_SINGLE)
-        return off + fine * (1 + arb(2) ** -12) * lost + math.ceil(self.n / KEYS) * (ulps + 4) * fine
+        off = sum((abs(form[i, j]) * sizes[i] * told[j].size for i, j in pairs), arb(0))
+        columns = zip(self.map.T.tolist(), self.constant.tolist(), strict=True)
+        queries = self._times([combine(self.place, asking, *each) for each in columns], self.query)
+        products = []
+        for q, k in zip(queries, self._times(told, self.key), strict=True):
+            off += arb(q.off) * k.size + (arb(q.size) + q.off) * k.off
+            products.append(upper((arb(q.size) + q.off) * (arb(k.size) + k.off)))
+        both = np.array([products])
+        size = both.sum(axis=1) * SLACK
+        made = scores(both, np.zeros_like(both, dtype=bool), size, 2 * (size + upper(off)) * SLACK, self.machine)
+        return off + arb(float(made[0])) + exponentials(self.n, self.machine, IN_ORDER)
 
     def _sums(self, mass: arb, size: arb, output: Array) -> arb:
         """Of weighted labels and of weights, of their quotient, and of what comes after."""
-        terms, machine = self.n + math.ceil(self.n / KEYS) - 2, self.machine
+        terms, machine = self.n + blocks(self.n, IN_ORDER) - 2, self.machine
         normed = arb(gamma(terms, machine.accumulation))
         if not normed < 0.5:
-            raise BeyondReachError("Sums over examples keep a digit", f"{self.n} examples")
+            return arb("inf")
         quotient = normed / (1 - normed)
         made = arb(gamma(terms + 3, machine.accumulation)) * mass * (1 + quotient) + quotient * size
-        after = sum(bool(w) for w in output[:, 0].tolist()) - 1
-        after += any(math.frexp(abs(w))[0] != 0.5 for w in output[:, 0].tolist() if w)
+        written = [abs(w) for w in output.tolist() if w]
+        after = max(len(written) - 1, 0) + any(math.frexp(w)[0] != 0.5 for w in written)
         after += 2 * (machine.roundoff > machine.accumulation)  # of weights, and of the mean
-        largest = abs(arb(float(np.abs(output).sum()))) + 1
-        lost = 2 * self.n * arb(machine.underflow) * (mass + largest)
-        return made + arb(gamma(max(after, 0), machine.roundoff)) * (mass + made) + lost
+        lost = 2 * self.n * arb(machine.underflow) * (mass + float(np.abs(output).sum()) + 2)
+        return made + arb(gamma(after, machine.roundoff)) * (mass + made) + lost
 
 
 def _matrix(array: Array) -> arb_mat:

@@ -8,13 +8,8 @@ residuals have a mean of 2 F(0) at most.
 
 **Drift.** An exact step expands no Euclidean distance, so what blocks add to the exact step, taken from their own
 weights, adds up. With $\rho_i$ the residuals, $|\rho_i| \le R$, a sum over examples and mirror images writes
-$f \sum \sinh(\beta\rho_i) x_i / \sum \cosh(\beta\rho_i) = f\beta\,g(\beta)$, g even. Let the root of the mean
-square of residuals be at most $\kappa R$. On $|\beta| = \theta/R$ the mean of $|\sinh(\beta\rho)/\beta|$ is at most
-$R(\kappa + \kappa^2(\sinh\theta/\theta - 1))$, and that of cosh is at least $1 - \kappa^2(\cosh\theta - 1)$ in
-modulus. With R S their quotient, coefficients of g are at most $\ell R S (R/\theta)^{2j}$ (Cauchy), and all heads
-together depart from the gradient step by at most
-$$ \ell R S \sum_{j \ge 1} \Big|\sum_h f_h \beta_h^{2j+1}\Big| (R/\theta)^{2j}
-   + \Big|\eta + \sum_h f_h\beta_h\Big| \ell\kappa R . $$
+$f \sum \sinh(\beta\rho_i) x_i / \sum \cosh(\beta\rho_i)$: all heads together depart from the gradient step by what
+:mod:`.mirrored` says of gains $f_h\beta_h$, and by $|\eta + \sum_h f_h\beta_h| \ell\kappa R$.
 
 **Disturbed weights.** Softmax weights whose logarithms are off by at most $\varepsilon$ move a mean of vectors of
 length $\ell$ by at most $2\ell\tanh(\varepsilon/2) \le \ell\varepsilon$, and a weight by at most $\varepsilon/2$.
@@ -35,21 +30,17 @@ from flint import arb, fmpq
 from attnforge.balls import Machine, gamma, round_to, upper
 from attnforge.certification.checker.in_context_reading import Anchors, Block, Gate, Pair, Sides
 from attnforge.certification.checker.in_context_row import Row
+from attnforge.certification.checker.mirrored import Mirrored
 from attnforge.certification.checker.questions import BeyondReachError
+from attnforge.certification.checker.rounding import IN_ORDER, RANGE, RANGE_64, blocks
 from attnforge.network import Head
 from attnforge.targets.in_context import Iteration
 
 Array = npt.NDArray[np.float64]
 
 EXAMPLES = 1024  # that a certificate covers where their number is not given
-KEYS = 512  # that a kernel sums before it rescales
-ULPS, ULPS_SINGLE = 1, 20  # of an exponential, accumulated in float64 and float32
 UNDERFLOWN = 750  # a score so far below the largest weighs nothing
 CURVATURE = {"identity": 1.0, "clamp": 1.0, "logistic": 0.25, "softmax": 0.5}
-CIRCLES = [2.0 ** (i / 4) for i in range(-2, 15)]  # theta: any will do, one of them best
-ORDERS = 40  # terms of the series that are added one by one
-LARGEST = (2.0**127, 2.0**1023)  # scores, accumulated in float32 or in float64
-EXACT = ("unit", "first", "mirrored", "state")  # features that are 0, 1 or -1: their products do not underflow
 
 
 def _arb(number: Fraction | float) -> arb:
@@ -69,7 +60,7 @@ class Box:
         if algorithm.link not in CURVATURE or target.data_bound is None:
             raise BeyondReachError("A certificate for all prompts needs a data bound and a largest curvature", "none")
         self.unit, self.fine = arb(machine.roundoff), arb(machine.accumulation)
-        self.exp = 2 * (ULPS if machine.accumulation == 2.0**-53 else ULPS_SINGLE) * self.fine
+        self.exp = IN_ORDER.exponential(machine) * self.fine
         self.half = arb(0) if machine.roundoff == machine.accumulation else self.unit
         bound, free = _arb(target.data_bound), algorithm.free
         square = (target.features.inputs - free) * bound**2 + free
@@ -134,9 +125,7 @@ class Step:
         self.gains = [_arb(gain) for gain, _ in products]
         self.gain = abs(_arb(sum((gain for gain, _ in products), Fraction(box.target.algorithm.learning_rate))))
         self.whole = abs(_arb(sum((gain for gain, _ in products), Fraction(0))))
-        self.moments = [
-            abs(_arb(sum((gain * beta ** (2 * j) for gain, beta in products), Fraction(0)))) for j in range(1, ORDERS)
-        ]
+        self.mirrored = Mirrored([(_arb(beta), _arb(gain)) for gain, beta in products])
         l2 = [
             Fraction(box.target.algorithm.learning_rate) * Fraction(box.target.algorithm.l2) * p for p in box.penalised
         ]
@@ -164,7 +153,7 @@ class Step:
             raise BeyondReachError("Residuals are bounded", "infinity")
         self._check_silence(reach)
         sizes = self._sizes(size, reach)
-        faint = [_faint(head, sizes, box.machine, self.names) for head in block.heads]  # refuses what may overflow
+        faint = [_faint(head, sizes, box.machine) for head in block.heads]  # refuses what may overflow
         score, written = (arb(max(each[i] for each in faint)) for i in (0, 1))
         mean = reach
         if box.target.algorithm.link == "identity":
@@ -179,22 +168,7 @@ class Step:
 
     def _departure(self, reach: arb, mean: arb) -> arb:
         """Of all heads together from their gain times the gradient, in units of the length of x."""
-        kappa, found = _least(mean / reach, arb(1)), [arb("inf")]
-        if max(upper(abs(beta) * reach) for beta, _ in self.sums) < 300:
-            found = [
-                sum((abs(c) * _bend(abs(b) * reach) for c, (b, _) in zip(self.gains, self.sums, strict=True)), arb(0))
-            ]
-        for theta in map(arb, CIRCLES):
-            below = 1 - kappa**2 * (theta.cosh() - 1)
-            ratios = [(beta * reach / theta) ** 2 for beta, _ in self.sums]
-            if below > 0 and all(ratio < arb(0.9) for ratio in ratios):
-                square, series = (reach / theta) ** 2, arb(0)
-                for moment in reversed(self.moments):
-                    series = (series + moment) * square
-                for gain, ratio in zip(self.gains, ratios, strict=True):
-                    series += abs(gain) * ratio**ORDERS / (1 - ratio)
-                found.append((kappa + kappa**2 * (theta.sinh() / theta - 1)) / below * series)
-        return reach * _least(*found)
+        return reach * self.mirrored.departure(reach, _least(mean / reach, arb(1)))
 
     def _passed(self, reach: arb) -> arb:
         """What an error of residuals does, in units of the length of x."""
@@ -209,7 +183,7 @@ class Step:
         box, heads = self.box, len(self.sums) + len(self.block.decays[0])
         width = max(head.query.shape[1] for head in self.block.heads)
         scored = size * box.length + box.label if self.block.link is None else reach + 2 * box.label
-        rescaled = math.ceil(box.keys / KEYS) * (box.exp + 3 * box.fine)
+        rescaled = blocks(box.keys, IN_ORDER) * (box.exp + 3 * box.fine)
         run, added = arb(0), arb(0)
         for beta, factor in self.sums:
             z = abs(beta) * reach
@@ -252,7 +226,7 @@ class Step:
             return arb(0)
         form = size * box.length
         sizes = self._sizes(size, arb(0))
-        faint = [_faint(head, sizes, box.machine, self.names) for head in self.block.heads]
+        faint = [_faint(head, sizes, box.machine) for head in self.block.heads]
         score, written = (arb(max(each[i] for each in faint)) for i in (0, 1))
         match link:
             case Pair():
@@ -306,11 +280,8 @@ class Step:
             abs(_arb(link.scale) * arb(t).tanh() - arb(level))
             for t, level in zip(held["tilt"], held["level"], strict=True)
         ]
-        squared = [
-            abs(arb(square) - arb(level) ** 2) for square, level in zip(held["square"], held["level"], strict=True)
-        ]
-        moved = 2 * form * arb(max(map(upper, copied))) + arb(max(map(upper, squared)))
-        products = 2 * largest * (form + label) + largest**2
+        moved = 2 * form * arb(max(map(upper, copied)))
+        products = 2 * largest * (form + label) + arb(float(np.abs(held["square"]).max()))
         off = (
             beta * (copies + moved + box.gamma(box.target.features.inputs + 8) * products)
             + box.exp * (1 + box.exp)
@@ -338,9 +309,9 @@ class Step:
     @cached_property
     def _row(self) -> Row:
         assert isinstance(self.block.link, Anchors)
-        algorithm, held = self.box.target.algorithm, self._held
-        levels, answers = held["level"].tolist(), held["answer"].tolist()
-        return Row(levels, answers, _arb(self.block.link.beta), algorithm.link, algorithm.delta)
+        algorithm = self.box.target.algorithm
+        levels, squares, answers = (self._held[name] for name in ("level", "square", "answer"))
+        return Row(levels, squares, answers, _arb(self.block.link.beta), algorithm.link, algorithm.delta)
 
     def _check_silence(self, reach: arb) -> None:
         """State tokens and anchors must weigh nothing as keys of the sums; links leave a mean of answers in them."""
@@ -357,14 +328,6 @@ class Step:
         if not loudest + UNDERFLOWN < float(self.block.silence):
             got = f"a score of {-float(self.block.silence):g} beside {loudest:.3g}"
             raise BeyondReachError("Tokens that are no examples are silenced", got)
-
-    @cached_property
-    def names(self) -> Array:
-        """Which features are 0, 1 or -1."""
-        found = np.zeros(self.box.target.features.width)
-        for name in EXACT:
-            found[self.box.target.features.slices[name]] = 1.0
-        return found
 
     def _sizes(self, size: arb, reach: arb) -> Array:
         """Bounds of all features of all tokens."""
@@ -385,10 +348,9 @@ class Step:
         return found
 
 
-def _faint(head: Head, sizes: Array, machine: Machine, exact: Array) -> tuple[float, float]:
+def _faint(head: Head, sizes: Array, machine: Machine) -> tuple[float, float]:
     """What underflow may do to scores and to what is written; refused where a number may overflow."""
     with np.errstate(all="ignore"):
-        variable = (1 - exact)[:, None]
         query, output = sizes @ np.abs(head.query), np.abs(head.output)
         told = np.zeros_like(query) if head.key is None else sizes @ np.abs(head.key)
         value = np.zeros(len(output)) if head.value is None else sizes @ np.abs(head.value)
@@ -398,19 +360,11 @@ def _faint(head: Head, sizes: Array, machine: Machine, exact: Array) -> tuple[fl
             values = np.maximum(values, np.abs(head.memory_values).max(axis=0))
         written = values @ output
         largest = max(map(float, (query.max(), keys.max(), values.max(), written.max())))
-        largest = max(largest, float((query * keys).sum()) * (machine.largest / LARGEST[machine.bytes == 8]))
-        asks = ((head.query != 0) * variable).any(axis=0)
-        tells = np.zeros_like(asks) if head.key is None else ((head.key != 0) * variable).any(axis=0)
-        score = machine.underflow * (2 * (asks * keys + tells * query).sum() + len(query))
+        largest = max(
+            largest, float((query * keys).sum()) * (machine.largest / (RANGE_64 if machine.bytes == 8 else RANGE))
+        )
+        score = machine.underflow * (2 * (keys + query).sum() + len(query))
         lost = machine.underflow * (2 * output.sum(axis=0).max() + 1)
     if not largest < machine.largest / 4:
         raise BeyondReachError(f"All numbers of a run fit {machine.name}", f"one of about {largest:.3g}")
     return float(score), float(lost)
-
-
-def _bend(z: arb) -> arb:
-    """Of one head: (sinh z / z - 1) + (sinh z / z)(1 - 1 / cosh z)."""
-    if not z > 0:
-        return arb(0)
-    ratio = z.sinh() / z
-    return ratio - 1 + ratio * (1 - 1 / z.cosh())

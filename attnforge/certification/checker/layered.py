@@ -21,14 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import gamma
+from attnforge.balls import Balls, gamma, spectral_norm
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.targets import Activation, Affine
 
 Array = npt.NDArray[np.float64]
 Range = tuple[Array, Array]
 
-SQUARINGS = 9  # a spectral norm is exceeded by a factor n^(1/1024): 1.006 of 256 columns
 FLOOR = 1e-150  # beside numbers so small that their squares vanish
 UNIT = 2.0**-53
 
@@ -48,25 +47,6 @@ class Departure:
     forms: Array
     values: Array
     slopes: Range
-
-
-def spectral(matrix: Array) -> float:
-    r"""An upper bound of $\|A\|_2$: $\|A\|_2^2 = \|A^T A\|_2$, again and again, and no norm exceeds Frobenius'.
-
-    Products of matrices scaled to Frobenius norm 1 err by at most $\gamma_n$ in that norm.
-    """
-    scales, power = [], matrix if matrix.shape[1] <= matrix.shape[0] else matrix.T
-    for _ in range(SQUARINGS):
-        scale = float(np.linalg.norm(power)) * SLACK + FLOOR
-        if not np.isfinite(scale):
-            return np.inf
-        scales.append(scale)
-        unit = power / scale
-        power = unit.T @ unit
-    found = float(np.linalg.norm(power)) * SLACK
-    for scale in reversed(scales):
-        found = scale * (np.sqrt(found + gamma(max(matrix.shape) + 8)) + 2 * UNIT) * SLACK
-    return float(found)
 
 
 class _Adjoint:
@@ -92,7 +72,7 @@ class _Adjoint:
         self.lost = gamma(weight.shape[1] + 8) * (size @ known) * SLACK
         self.direct = weight @ self.direct
         self.chain = {j: weight @ each for j, each in self.chain.items()}
-        self.norms = {j: spectral(each) for j, each in self.chain.items()}
+        self.norms = {j: float(spectral_norm(Balls.exact(each)).values) for j, each in self.chain.items()}
         reached = sum(np.abs(each) @ self.entries[j] for j, each in self.chain.items())
         self.sizes = np.minimum(np.abs(self.direct) + reached + self.lost, size @ self.sizes) * SLACK
 

@@ -91,6 +91,15 @@ def _mixed(place: Place, rows: list[Row], weights: Array) -> list[Value]:
     return [combine(place, column, weights[read].tolist()) for column in zip(*(rows[k]() for k in read), strict=True)]
 
 
+def one_map(layer: Layer) -> tuple[Array, Array] | None:
+    """Matrix and constant of a layer that is one map of features, the same at every token."""
+    match layer:
+        case Linear((Term(map=np.ndarray() as weight, mix=None),), constant=shift) if weight.ndim == 2:
+            if shift is None or len(shift) == 1:
+                return weight, np.zeros(weight.shape[1]) if shift is None else shift[0]
+    return None
+
+
 def is_alone(head: Head) -> bool:
     """Whether every token asks, and reads no other: then any number of tokens is as good as one."""
     return head.query_rows.indices is None and (head.key_rows is None or head.key_rows.kind == "own")

@@ -20,7 +20,7 @@ from attnforge.targets.structure.ridge import direction_of
 Array = npt.NDArray[np.float64]
 Entry = tuple[tuple[int, int], Node, tuple[tuple[str, int], ...], tuple[float, ...] | None]
 
-ORDERS = {1: 12, 2: 9, 3: 5, 4: 4}  # of Taylor expansions, by the number of variables
+ORDERS = {1: 12, 2: 13, 3: 5, 4: 4}  # of Taylor expansions, by the number of variables
 
 
 class BeyondReachError(CertificateError):

@@ -10,24 +10,26 @@ errors carried through absolute weights: rough, but all they do is to widen the 
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, lower, machine
+from attnforge.balls import Machine, machine
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
-from attnforge.certification.checker.layers import attention, is_alone, run
-from attnforge.certification.checker.rounding import SLACK, added
-from attnforge.certification.checker.search import Box, Outcome, distance, exactly, halves
+from attnforge.certification.checker.layers import attention, is_alone, linear, one_map
+from attnforge.certification.checker.listed import attained
+from attnforge.certification.checker.rounding import SLACK
+from attnforge.certification.checker.search import Box, Outcome, Verdict, distance, exactly, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.checker.values import Place, Value, constant
+from attnforge.certification.checker.values import Place, Value, anywhere, between, constant
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear, Network
@@ -37,9 +39,9 @@ from attnforge.targets.expression.tree import Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]
+Kind = TypeVar("Kind", Linear, Attention)
 
-ORDER, CELLS = 4, 400
-POINTS, LOOKED_AT = 64, 2  # random ones, at the worst of which a false bound may show
+ORDER, CELLS = 4, 800
 REMAINS = 8.0  # roundoffs of the largest value: an error that need not be cut further
 ARRAYS = ("query", "key", "value", "memory_keys", "memory_values", "output")
 Y = "y"
@@ -47,40 +49,12 @@ Y = "y"
 
 def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, progress: Report) -> Outcome:
     """Whether the run stays within the bound of the target: first at some points, for a witness, then everywhere."""
-    model = machine(dtype)
-    seen, at = _attained(network, target, model, bound)
-    if seen > bound:
-        return Outcome("refuted", 0.0, seen, at, LOOKED_AT)
-    reached, cells = _SideBySide(network, target, model, progress).reached()
-    return Outcome("confirmed" if reached <= bound else "undecided", reached, seen, at, cells)
-
-
-def _attained(network: Network, target: ReluNetwork, model: Machine, bound: float) -> tuple[float, tuple[float, ...]]:
-    """The largest error that the run cannot fall below at random points of the domain, and where.
-
-    Points are judged by float64 first; balls decide about the worst of them, if the bound is in question there.
-    """
-    low, high = np.atleast_2d(target.domain.lower), np.atleast_2d(target.domain.upper)
-    if network.tokens not in (None, len(low)):
-        raise CertificateError(
-            f"The network must take the target's {len(low)} tokens", f"{network.tokens}", "Rebuild it"
-        )
-    tokens = np.arange(-(-POINTS // len(low)) * len(low)) % len(low)  # points of every token's own box
-    shares = np.random.default_rng(0).random((len(tokens), low.shape[1]))
-    points = np.clip(low[tokens] * (1 - shares) + high[tokens] * shares, low[tokens], high[tokens])
-    worst, at = 0.0, tuple(low[0].tolist())
-    with np.errstate(all="ignore"):
-        outputs = network(points.reshape(-1, network.tokens or 1, low.shape[1]))
-        apart = np.abs(outputs.reshape(len(points), -1) - target.values(points)).max(axis=-1)
-    order = np.argsort(np.where(np.isnan(apart), np.inf, apart))[::-1][:LOOKED_AT]
-    with exactly(1), np.errstate(all="ignore"):
-        space = Space(low.min(axis=0).tolist(), high.max(axis=0).tolist())
-        for point in points[order[~(apart[order] <= bound)]].tolist():
-            place = Place(space, Cell(tuple(point), tuple(point), 1), model)
-            for output, value in zip(run(place, network, 1, 0.0)[0](), _values(target, point), strict=True):
-                here = lower(abs(output.model.at[0] - value)) - output.off
-                worst, at = (here, tuple(point)) if here > worst else (worst, at)
-    return worst, at
+    looked = attained(network, target, dtype, bound, partial(_values, target))
+    if looked.seen > bound:
+        return replace(looked, verdict="refuted", reached=0.0)
+    reached, cells = _SideBySide(network, target, machine(dtype), progress).reached()
+    verdict: Verdict = "confirmed" if reached <= bound else "undecided"
+    return Outcome(verdict, reached, looked.seen, looked.at, looked.cells + cells)
 
 
 class _SideBySide:
@@ -118,9 +92,12 @@ class _SideBySide:
         found = output_error([stage.affine.weight for stage in self.stages], departures, self.start)
         return float(found.max()), len(self.distances)
 
-    def _affine(self, stage: Stage, layer: Layer, values: Range) -> Array:
+    def _affine(self, stage: Stage, layer: Linear, values: Range) -> Array:
         """How far the run's forms are from those of the target, on the values of the run."""
-        (weight, bias), wanted = _matrices(layer), stage.affine
+        affine, wanted = one_map(layer), stage.affine
+        if affine is None:
+            raise CertificateError("An affine stage is one linear map", "another layer", "Rebuild the network")
+        weight, bias = affine
         wide = weight.shape[1] - wanted.weight.shape[1]
         if len(weight) != len(wanted.weight) or wide != (stage.activation is not None):
             got = f"{weight.shape}, the target's {wanted.weight.shape}"
@@ -132,14 +109,17 @@ class _SideBySide:
         weight, bias = weight[:, : len(wanted.bias)], bias[: len(wanted.bias)]
         size = np.maximum(np.abs(values[0]), np.abs(values[1]))
         apart = np.abs(weight - wanted.weight).T @ size + np.abs(bias - wanted.bias)
-        made = [_rounding(w, float(b), values, self.model) for w, b in zip(weight.T, bias, strict=True)]
+        with exactly(0):
+            place = anywhere(self.model)
+            row = [between(place, a, b) for a, b in zip(*values, strict=True)]
+            made = [output.off for output in linear(place, layer, [lambda: row])[0]()[: len(bias)]]
         return np.asarray((apart + made) * SLACK)
 
-    def _activation(self, stage: Activation, layer: Layer, around: Range) -> Array:
+    def _activation(self, stage: Activation, layer: Attention, around: Range) -> Array:
         """How far (m,) the heads are from the activation, on the forms of the run."""
-        if not isinstance(layer, Attention):
-            raise CertificateError("An activation is a layer of heads", type(layer).__name__, "Rebuild the network")
         reach = float(np.maximum(np.abs(around[0]), np.abs(around[1])).max())
+        if not reach < 2.0**1000:
+            return np.full(len(around[0]), np.inf)
         whole = 2.0 ** max(math.frexp(reach)[1], -1000)  # all ranges lie within, and are cut into the same cells
         found = np.zeros(len(around[0]))
         for j in range(len(found)):
@@ -148,26 +128,18 @@ class _SideBySide:
         return found
 
     def _neuron(self, neuron: _Neuron, whole: float) -> float:
-        """A bound of the distance for all values of the neuron: cells, the worst cut first."""
-        box: Box = (-whole,), (whole,)
+        """A bound of the distance for all values of the neuron."""
         floor = REMAINS * self.model.roundoff * max(abs(neuron.low), abs(neuron.high))
-        with exactly(ORDER), np.errstate(all="ignore"):
-            heap: list[tuple[float, Box]] = [(-self._distance(neuron, box), box)]
-            while -heap[0][0] > floor and len(heap) < CELLS:
-                parts = halves(heap[0][1], box)
-                if not parts:
-                    break
-                heapq.heappop(heap)
-                for part in parts:
-                    if part[0][0] <= neuron.high and part[1][0] >= neuron.low:
-                        heapq.heappush(heap, (-self._distance(neuron, part), part))
-        return -heap[0][0]
 
-    def _distance(self, neuron: _Neuron, box: Box) -> float:
-        key = (*neuron.key, box)
-        if key not in self.distances:
-            self.distances[key] = neuron.distance(box, self.model)
-        return self.distances[key]
+        def judge(box: Box) -> tuple[float, float]:
+            if box[0][0] > neuron.high or box[1][0] < neuron.low:
+                return 0.0, 0.0
+            key = (*neuron.key, box)
+            if key not in self.distances:
+                self.distances[key] = neuron.distance(box, self.model)
+            return self.distances[key], 0.0
+
+        return supremum(judge, ((-whole,), (whole,)), ORDER, floor, CELLS).reached
 
 
 class _Neuron:
@@ -193,7 +165,7 @@ class _Neuron:
         """A bound of |heads - activation| where the feature lies in the box, the others being anywhere."""
         cell, space = Cell(*box, ORDER), Space(*box)
         place = Place(space, cell, model)
-        row = [Value(place, cell.constant(arb(a).union(arb(b))), 0.0) for a, b in self.others]
+        row = [between(place, a, b) for a, b in self.others]
         row.insert(self.place, Value(place, Form({0: ONE}, ZERO), 0.0))
         row.append(constant(place, 1.0))
         output = attention(place, self.layer, [lambda: row], [], 0.0)[0]()[0]
@@ -244,25 +216,6 @@ def _around(bounds: Range, off: Array) -> Range:
     return np.nextafter(bounds[0] - off * SLACK, -np.inf), np.nextafter(bounds[1] + off * SLACK, np.inf)
 
 
-def _rounding(weights: Array, bias: float, values: Range, model: Machine) -> float:
-    """What the dtype makes of products and of their sum, the bias one of its terms, in any order.
-
-    Terms are charged with the sign they mostly have; the little that they may have of the other adds to all sums.
-    """
-    ends = np.stack([weights * values[0], weights * values[1]])[:, weights != 0]
-    high, low = np.maximum(ends.max(axis=0), 0.0), np.minimum(ends.min(axis=0), 0.0)
-    terms = np.append(np.where(high >= -low, high, low), [bias] if bias else [])
-    if not len(terms):
-        return 0.0
-    count, other = len(terms), float(np.minimum(high, -low).sum())
-    whole = float(np.abs(terms).sum()) * SLACK
-    if not whole + other <= model.largest:
-        return np.inf
-    twice = 1 + 4 * gamma(count + 1, model.roundoff)
-    found = (added(terms, model.roundoff) + model.roundoff * (whole + count * other)) * twice
-    return (min(found, gamma(count, model.roundoff) * whole) + count * model.underflow) * SLACK
-
-
 def _slopes(stage: Activation, low: Array, high: Array) -> Range:
     """The least and the largest slope of the activation on intervals."""
     a = -np.inf if stage.lower is None else stage.lower
@@ -273,22 +226,11 @@ def _slopes(stage: Activation, low: Array, high: Array) -> Range:
     return least, most
 
 
-def _next(layers: Iterator[Layer], kind: type) -> Layer:
+def _next(layers: Iterator[Layer], kind: type[Kind]) -> Kind:
     layer = next(layers, None)
-    if layer is None or not isinstance(layer, kind):
+    if not isinstance(layer, kind):
         raise CertificateError(f"The next layer must be {kind.__name__}, as in the target", type(layer).__name__)
     return layer
-
-
-def _matrices(layer: Layer) -> tuple[Array, Array]:
-    plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.terms[0].mix is None
-    weight = layer.terms[0].map if isinstance(layer, Linear) and plain else None
-    if weight is None or weight.ndim != 2 or not isinstance(layer, Linear):
-        raise CertificateError("An affine stage is one linear map on features", "another map", "Rebuild the network")
-    bias = np.zeros((1, weight.shape[1])) if layer.constant is None else layer.constant
-    if len(bias) != 1:
-        raise CertificateError("An affine stage is the same at every token", f"{len(bias)} rows", "Rebuild the network")
-    return weight, bias[0]
 
 
 def _tree(stage: Activation) -> Node:
@@ -300,7 +242,7 @@ def _tree(stage: Activation) -> Node:
     return cut if not stage.slope else plus(times(Constant(stage.slope), y), times(rest, cut))
 
 
-def _values(target: ReluNetwork, point: list[float]) -> list[arb]:
+def _values(target: ReluNetwork, point: Sequence[float]) -> list[arb]:
     """The target at a point, by balls."""
     values = [arb(x) for x in point]
     for stage in target.stages:

@@ -10,29 +10,49 @@ best m is taken.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
-from attnforge.balls import Machine, gamma
+from attnforge.balls import Machine, gamma, lower, upper
 
 Array = npt.NDArray[np.float64]
 
 SLACK = 1 + 2.0**-30  # covers the roundings of an expression of positive floats, sums over the keys included
-BLOCK = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
-EXPONENTIAL, EXPONENTIAL_64 = 40, 8  # roundings charged to one: 20 units in the last place, 4 in float64
 RANGE, RANGE_64 = 2.0**126, 2.0**1022  # sums up to here, and their products by log2(e), do not overflow
 
 
-def exponentials(keys: int, machine: Machine) -> float:
+@dataclass(frozen=True)
+class Kernel:
+    """What is assumed of the kernel that sums over keys.
+
+    ``block``: keys it takes at a time, at least; each further block rescales what is summed so far. ``ulps`` and
+    ``ulps_64``: units in the last place by which an exponential may be off.
+    """
+
+    block: int
+    ulps: int
+    ulps_64: int
+
+    def exponential(self, machine: Machine) -> int:
+        """Roundings charged to an exponential."""
+        return 2 * (self.ulps_64 if machine.name == "float64" else self.ulps)
+
+
+ANY, IN_ORDER = Kernel(64, 20, 4), Kernel(512, 20, 1)
+
+
+def exponentials(keys: int, machine: Machine, kernel: Kernel = ANY) -> float:
     """What exponentials, and rescaling from block to block, do to the logarithm of a weight."""
-    each = 1 + (EXPONENTIAL_64 if machine.name == "float64" else EXPONENTIAL)
-    return gamma(blocks(keys) * each, machine.accumulation)
+    return gamma(blocks(keys, kernel) * (1 + kernel.exponential(machine)), machine.accumulation)
 
 
-def blocks(keys: int) -> int:
+def blocks(keys: int, kernel: Kernel = ANY) -> int:
     """Blocks of keys a kernel may cut the sum into."""
-    return math.ceil(keys / BLOCK)
+    return math.ceil(keys / kernel.block)
 
 
 def added(terms: Array, unit: float) -> float:
@@ -47,6 +67,19 @@ def added(terms: Array, unit: float) -> float:
     among = largest.cumsum() - largest[0] + nodes * (beyond + whole)
     found = float((unit * among + (1 + 2 * gamma(count, unit)) * beyond).min())
     return min(found, whole) * SLACK
+
+
+def sum_of_products(products: Sequence[arb], shift: float, machine: Machine) -> float:
+    """What a dtype makes of products and of their sum, a shift one of its terms, in any order; without underflow.
+
+    Terms are charged with the sign they mostly have; the little that they may have of the other adds to all sums.
+    """
+    high = np.maximum([upper(each) for each in products], 0.0)
+    low = np.minimum([lower(each) for each in products], 0.0)
+    terms = np.append(np.where(high >= -low, high, low), [shift] if shift else [])
+    count, other, whole = len(terms), float(np.minimum(high, -low).sum()), float(np.abs(terms).sum()) * SLACK
+    found = added(terms, machine.roundoff) + machine.roundoff * (whole + count * other)
+    return found * (1 + 4 * gamma(count + 1, machine.roundoff)) * SLACK
 
 
 def fits(sizes: Array, machine: Machine) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from flint import arb
 
 from attnforge.balls import Machine, gamma, upper
-from attnforge.certification.checker.rounding import SLACK
+from attnforge.certification.checker.rounding import SLACK, sum_of_products
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import Cell, Model
 
@@ -26,6 +26,11 @@ class Place:
     space: Space
     cell: Cell
     machine: Machine
+
+
+def anywhere(machine: Machine) -> Place:
+    """A place without variables, for values known by their ranges only."""
+    return Place(Space((), ()), Cell((), (), 0), machine)
 
 
 class Value:
@@ -54,6 +59,11 @@ def constant(place: Place, number: float) -> Value:
     return Value(place, Form({}, arb(number)), 0.0)
 
 
+def between(place: Place, low: float, high: float) -> Value:
+    """Any number of an interval, as the run has it."""
+    return Value(place, place.cell.constant(arb(low).union(arb(high))), 0.0)
+
+
 def combine(place: Place, values: Sequence[Value], weights: Sequence[float], shift: float = 0.0) -> Value:
     """Shift + sum of weights times values, and what computing it adds."""
     pairs = [(weight, value) for weight, value in zip(weights, values, strict=True) if weight != 0.0]
@@ -68,7 +78,10 @@ def combine(place: Place, values: Sequence[Value], weights: Sequence[float], shi
     carried = sum(value.off * abs(weight) for weight, value in pairs)
     made = sum((value.size + value.off) * abs(weight) for weight, value in moving) + abs(shift)
     small = sum(not (_is_power(weight) and abs(weight) >= 1) for weight, _ in moving)  # products that may underflow
-    rounded = (gamma(roundings, machine.roundoff) * made + (roundings + small) * machine.underflow) * SLACK
+    lost = gamma(roundings, machine.roundoff) * made
+    if roundings > 1:
+        lost = min(lost, sum_of_products([arb(weight) * value.run for weight, value in moving], shift, machine))
+    rounded = (lost + (roundings + small) * machine.underflow) * SLACK
     off = (carried + rounded) * SLACK if finite and made <= machine.largest else math.inf
     if isinstance(content, Form):
         return Value(place, content, off)
