@@ -2,13 +2,14 @@
 
 ``arrays`` holds midpoint-radius arrays over NumPy (fast, for weights), ``upward`` upper bounds that only grow, ``real``
 wraps python-flint's ``arb`` (tight, for scalars and series), ``maximum`` bounds the maximum of a function of one real
-variable, ``machine`` says what each dtype does to a number.
+variable, ``machine`` says what each dtype does to a number, ``softmax`` what it does to a softmax head.
 """
 
 from attnforge.balls.arrays import Balls, add_up, down, gamma, product_up, up
 from attnforge.balls.machine import MACHINES, DType, Machine, dtype_name, machine, round_to
 from attnforge.balls.maximum import supremum
 from attnforge.balls.real import ball, interval, lower, precision, upper
+from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.balls.upward import Up, spectral_norm, sum_rounding
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Balls",
     "DType",
     "Machine",
+    "SoftmaxArithmetic",
     "Up",
     "add_up",
     "ball",

@@ -8,6 +8,7 @@ by a relative ``RADIUS_SLACK`` that covers the roundings of its own few operatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +37,12 @@ def gamma(operations: int, unit: float = UNIT) -> float:
 
 def up(value: float) -> float:
     """The next float64 above: turns a correctly rounded result into an upper bound."""
-    return float(np.nextafter(value, np.inf))
+    return math.nextafter(value, math.inf)
 
 
 def down(value: float) -> float:
     """The next float64 below."""
-    return float(np.nextafter(value, -np.inf))
+    return math.nextafter(value, -math.inf)
 
 
 def add_up(*values: float) -> float:
@@ -111,6 +112,14 @@ class Balls:
         products = self._present().astype(np.float64) @ other._present().astype(np.float64)
         rounding = gamma(terms + 1) * (np.abs(self.mid) @ np.abs(other.mid)) + TINY * products
         return Balls(mid, _inflate(spread + rounding) * (1.0 + gamma(terms + 1)))
+
+    def inverse(self) -> Balls:
+        """One over balls that do not hold zero, infinite where they do: |1/x - 1/m| <= r / (|m| (|m| - r))."""
+        size = np.abs(self.mid)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            mid = 1.0 / self.mid
+            spread = self.rad / size / np.nextafter(size - self.rad, -np.inf) + UNIT * np.abs(mid) + TINY
+        return Balls(mid, np.where(size > self.rad, _inflate(spread), np.inf))
 
     def __getitem__(self, index: Any) -> Balls:
         return Balls(self.mid[index], self.rad[index])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,35 +14,66 @@ from attnforge.certification.in_context.certify import certify_box, certify_prom
 from attnforge.compiler.compiled import Compiled
 from attnforge.errors import DomainError, RefusalError
 from attnforge.network import Layer, Network
+from attnforge.targets import Target
 from attnforge.targets.in_context import Algorithm, Features, Iteration
 
 if TYPE_CHECKING:
+    from attnforge.runtime import AttentionNetwork
     from attnforge.runtime.looped import LoopedModule
 
 Array = npt.NDArray[np.float64]
 
 
-class InContextNetwork(Compiled):
+class PromptNetwork(Compiled, ABC):
+    """A network that reads its task from a prompt.
+
+    ``certificate`` bounds its error for every prompt of the data box; without a ``data_bound`` there is none, and
+    ``reason`` says so.
+    """
+
+    certificate: Certificate | None  # type: ignore[assignment]
+
+    @staticmethod
+    @abstractmethod
+    def prove(network: Network, target: Any, dtype: str) -> Certificate:
+        """The certificate of the data box; a RefusalError where there is none."""
+
+    @classmethod
+    def certified(
+        cls, network: Network, target: Target, construction: str, dtype: DType, reason: str = "asked for by name"
+    ) -> Self:
+        """The network with the certificate of its data box, or with the reason why there is none."""
+        certificate, dtype = None, dtype_name(dtype)
+        try:
+            certificate = cls.prove(network, target, dtype)
+        except RefusalError as error:
+            reason = f"no certificate for all prompts: {error}"
+        return cls(network, target, certificate, construction, dtype, reason)  # type: ignore[arg-type]
+
+    def with_network(self, network: Network) -> Self:
+        """The same target with other weights, certified anew."""
+        return self.certified(network, self.target, self.construction, self.dtype)
+
+    def _core(self, dtype: DType | None, trainable: bool, kernel: str) -> AttentionNetwork:
+        import torch
+
+        from attnforge.runtime import AttentionNetwork
+
+        if kernel not in ("auto", "dense"):
+            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
+        name = self.dtype if dtype is None else dtype_name(dtype)
+        return AttentionNetwork(self.network, getattr(torch, name), trainable)
+
+
+class InContextNetwork(PromptNetwork):
     """Frozen softmax attention that runs an algorithm on the examples of its prompt.
 
-    The same weights serve any number of examples and any batch. ``target`` is the exact iteration. ``certificate``
-    bounds |net(X, y) - target| for every prompt of the data box; without a ``data_bound`` there is none, and ``reason``
-    says so. :meth:`certify` gives the certificate of one prompt, which is far smaller.
+    The same weights serve any number of examples and any batch. ``target`` is the exact iteration, ``certificate``
+    bounds |net(X, y) - target|. :meth:`certify` gives the certificate of one prompt, which is far smaller.
     """
 
     target: Iteration
-    certificate: Certificate | None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        network: Network,
-        target: Iteration,
-        certificate: Certificate | None,
-        construction: str,
-        dtype: str,
-        reason: str = "asked for by name",
-    ) -> None:
-        super().__init__(network, target, certificate, construction, dtype, reason)  # type: ignore[arg-type]
+    prove = staticmethod(certify_box)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -109,30 +141,18 @@ class InContextNetwork(Compiled):
             raise DomainError("A certificate is about one prompt", f"shape {data[0].shape}", "Certify them one by one")
         return certify_prompt(self.network, self.target, self.dtype, *data)
 
-    def with_network(self, network: Network) -> InContextNetwork:
-        """The same iteration with other weights, certified anew."""
-        return certified_iteration(network, self.target, self.construction, self.dtype)
-
     def with_steps(self, steps: int) -> InContextNetwork:
         """So many times the first block."""
         target = self.target.with_steps(steps)
-        return certified_iteration(stacked(self.block, target), target, self.construction, self.dtype)
+        return self.certified(stacked(self.block, target), target, self.construction, self.dtype)
 
     def module(  # type: ignore[override]
         self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
     ) -> LoopedModule:
         """A ``torch.nn.Module`` called as ``module(X, y)``, all blocks on the prompt of X and y. It does not check."""
-        import torch
-
-        from attnforge.runtime import AttentionNetwork
         from attnforge.runtime.looped import LoopedModule
 
-        if kernel not in ("auto", "dense"):
-            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
-        core = AttentionNetwork(
-            self.network, getattr(torch, self.dtype if dtype is None else dtype_name(dtype)), trainable
-        )
-        module = LoopedModule(core, len(self.block), self.target.prompt, self._read)
+        module = LoopedModule(self._core(dtype, trainable, kernel), len(self.block), self.target.prompt, self._read)
         return module if device is None else module.to(device)
 
     def attention(self, x: Any, y: Any) -> list[list[Any]]:
@@ -176,13 +196,4 @@ def stacked(block: tuple[Layer, ...], target: Iteration) -> Network:
     return Network(block * target.steps, target.features.width, construction="in_context")
 
 
-def certified_iteration(
-    network: Network, target: Iteration, construction: str, dtype: DType, reason: str = "asked for by name"
-) -> InContextNetwork:
-    """The network with the certificate of its data box, or with the reason why there is none."""
-    certificate, dtype = None, dtype_name(dtype)
-    try:
-        certificate = certify_box(network, target, dtype)
-    except RefusalError as error:
-        reason = f"no certificate for all prompts: {error}"
-    return InContextNetwork(network, target, certificate, construction, dtype, reason)
+certified_iteration = InContextNetwork.certified

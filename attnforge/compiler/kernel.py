@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnforge.balls import DType, dtype_name
+from attnforge.balls import DType
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.kernel import certify_average, certify_average_box
-from attnforge.compiler.compiled import Compiled
-from attnforge.errors import DomainError, RefusalError
-from attnforge.network import Network
+from attnforge.compiler.in_context import PromptNetwork
+from attnforge.errors import DomainError
 from attnforge.targets.in_context import KernelAverage
 from attnforge.theorems.in_context.kernel_regression import HIDDEN, causal_network
 
@@ -23,31 +22,19 @@ if TYPE_CHECKING:
     _Data = tuple[Tensor, Tensor, Tensor]
 
 
-class KernelNetwork(Compiled):
+class KernelNetwork(PromptNetwork):
     """Frozen softmax attention that predicts from the examples of its prompt.
 
     X is (..., n, d), y (..., n) or (..., n, k), X_query (..., q, d) with leading axes that broadcast with those of X.
     NumPy in, NumPy out; torch in, torch out, same dtype and device, differentiable. The same weights serve any n, q
     and batch. A network of one output takes the columns of y one by one, as prompts of their own.
 
-    ``target`` is the exact average. ``certificate`` bounds |net(X, y, X_query) - target| for every prompt of the data
-    box; without a ``data_bound`` there is none, and ``reason`` says so. :meth:`certify` gives the certificate of one
-    prompt, which is far smaller.
+    ``target`` is the exact average, ``certificate`` bounds |net(X, y, X_query) - target|. :meth:`certify` gives the
+    certificate of one prompt, which is far smaller.
     """
 
     target: KernelAverage
-    certificate: Certificate | None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        network: Network,
-        target: KernelAverage,
-        certificate: Certificate | None,
-        construction: str,
-        dtype: str,
-        reason: str = "asked for by name",
-    ) -> None:
-        super().__init__(network, target, certificate, construction, dtype, reason)  # type: ignore[arg-type]
+    prove = staticmethod(certify_average_box)
 
     def __call__(self, x: Any, y: Any, x_query: Any) -> Any:
         """Predictions (..., q), or (..., q, k) where y is (..., n, k)."""
@@ -67,6 +54,8 @@ class KernelNetwork(Compiled):
         The positions of n examples are weights: another network is built, for this n, at most 2,048. No certificate
         is about it.
         """
+        import torch
+
         from attnforge.runtime import AttentionNetwork
 
         data, kind = self._checked(x, y, x)
@@ -77,7 +66,7 @@ class KernelNetwork(Compiled):
         if not prompt[0].abs().max() / target.bandwidth <= np.sqrt(HIDDEN / (16 * target.features)):
             got, remedy = "a larger score", "Scale the data, or use a larger bandwidth"
             raise DomainError(f"Scores must not exceed {HIDDEN / 8:g}, where the mask begins", got, remedy)
-        found = _run(AttentionNetwork(network, _torch_dtype(self.dtype)).to(data[0].device), prompt)
+        found = _run(AttentionNetwork(network, getattr(torch, self.dtype)).to(data[0].device), prompt)
         return _returned(found if np.ndim(y) == np.ndim(x) else found[..., 0], kind)
 
     def prompt(self, x: Any, y: Any, x_query: Any) -> tuple[Any, Any]:
@@ -113,10 +102,6 @@ class KernelNetwork(Compiled):
         arrays = (part.detach().cpu().numpy() for part in (x, y, x_query))
         return certify_average(self.network, self.target, self.dtype, *arrays)
 
-    def with_network(self, network: Network) -> KernelNetwork:
-        """The same average with other weights, certified anew."""
-        return certified_average(network, self.target, self.construction, self.dtype)
-
     def attention(self, x: Any, y: Any, x_query: Any) -> list[list[Any]]:
         """The weights (..., q, n), in a list over layers of a list over heads, as everywhere: ``[[weights]]``."""
         (x, y, x_query), kind = self._checked(x, y, x_query)
@@ -128,11 +113,7 @@ class KernelNetwork(Compiled):
         self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
     ) -> AttentionNetwork:
         """A ``torch.nn.Module`` called as ``module(*net.prompt(X, y, X_query))``: (..., q, k). It checks no numbers."""
-        from attnforge.runtime import AttentionNetwork
-
-        if kernel not in ("auto", "dense"):
-            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
-        module = AttentionNetwork(self.network, _torch_dtype(dtype or self.dtype), trainable)
+        module = self._core(dtype, trainable, kernel)
         return module if device is None else module.to(device)
 
     def _columns(self, data: _Data) -> _Data:
@@ -162,22 +143,7 @@ class KernelNetwork(Compiled):
         return (x, y, x_query), kind
 
 
-def certified_average(
-    network: Network, target: KernelAverage, construction: str, dtype: DType, reason: str = "asked for by name"
-) -> KernelNetwork:
-    """The network with the certificate of its data box, or with the reason why there is none."""
-    certificate, dtype = None, dtype_name(dtype)
-    try:
-        certificate = certify_average_box(network, target, dtype)
-    except RefusalError as error:
-        reason = f"no certificate for all prompts: {error}"
-    return KernelNetwork(network, target, certificate, construction, dtype, reason)
-
-
-def _torch_dtype(dtype: DType) -> Any:
-    import torch
-
-    return getattr(torch, dtype_name(dtype))
+certified_average = KernelNetwork.certified
 
 
 def _tensors(*given: Any) -> tuple[_Data, Any]:

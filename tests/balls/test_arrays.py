@@ -186,3 +186,14 @@ def test_gamma_of_nothing_is_nothing():
 def test_up_and_down_are_the_neighbours(value):
     assert down(value) < value < up(value)
     assert down(up(value)) == value
+
+
+@pytest.mark.parametrize(("mid", "rad"), [(3.0, 0.0), (-0.1, 0.05), (7.0, 6.999), (1e-200, 1e-210), (2.0, 2.0)])
+def test_inverses_enclose(mid, rad):
+    found = Balls(np.array(mid), np.array(rad)).inverse()
+    if rad >= abs(mid):
+        assert np.isinf(found.rad)
+        return
+    low, high = (Fraction(float(found.mid)) + sign * Fraction(float(found.rad)) for sign in (-1, 1))
+    for end in (Fraction(mid) - Fraction(rad), Fraction(mid) + Fraction(rad)):
+        assert low <= 1 / end <= high

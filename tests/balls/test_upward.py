@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attnforge.balls import Balls, Up, spectral_norm, sum_rounding
+from attnforge.balls import Balls, Up, precision, spectral_norm, sum_rounding
 
 numbers = st.one_of(
     st.just(0.0), st.floats(1e-120, 1e120), st.sampled_from([0.1, 1 / 3, 1.0, 2.0**-53, 5e-324, 1e-200])
@@ -47,6 +48,7 @@ def test_zero_stays_zero_and_what_is_no_number_is_infinite():
     assert not (zero @ Up.of(np.ones((2, 2)))).values.any()
     assert not (zero + zero).values.any()
     assert not (zero * infinite).values.any()
+    assert (zero + infinite).values.tolist() == infinite.values.tolist()
     assert not (infinite @ zero).values.any()
     assert np.isinf((infinite @ Up.of([[0.0, 1.0], [1.0, 0.0]])).values[0]).all()
     assert np.isinf(Up.of([np.nan]).values).all()
@@ -113,3 +115,45 @@ def test_rounding_of_sums_of_both_signs_is_smaller_than_of_one():
     mixed = sum_rounding(Up.of(half), Up.of(1 - half), 2.0**-53).values[0]
     assert mixed < 0.8 * same
     assert sum_rounding(Up.zeros(3, 2), Up.zeros(3, 2), 0.5).values.tolist() == [0.0, 0.0]
+
+
+@given(matrices, arrays(np.float64, (3, 4), elements=st.floats(1e-100, 1e100)))
+@settings(max_examples=60)
+def test_quotients_powers_and_roots_only_grow(a, least):
+    x = exact(a)
+    assert above(Up.of(a) / least, x / exact(least))
+    assert above(Up.of(a).least(1e60) ** 3, np.minimum(x, exact(np.float64(1e60))) ** 3)
+    assert above(Up.of(a).mean(0), x.sum(axis=0) / 3)
+    assert above(Up.of(a) + 0.1, x + Fraction(0.1))
+    assert above(0.1 * Up.of(a), x * Fraction(0.1))
+    root = exact(Up.of(a).root().values)
+    assert np.all(root**2 >= x)
+
+
+@given(st.one_of(st.just(0.0), st.floats(1e-300, 700.0)))
+def test_functions_only_grow(number):
+    """Against balls of 200 bits."""
+    with precision(200):
+        at = arb(number)
+        wanted = {"exp": at.exp(), "expm1": at.expm1(), "sinh": at.sinh(), "tanh": at.tanh(), "coshm1": at.cosh() - 1}
+        for name, value in wanted.items():
+            found = float(getattr(Up.of(number), name)())
+            assert arb(found) >= value.lower()
+            assert found <= float(value.upper()) * (1 + 1e-12) + 1e-300
+
+
+def test_exponentials_of_either_sign_and_of_too_much():
+    assert Up.exp_of([-1.0, 0.0]).values == pytest.approx([np.exp(-1.0), 1.0], rel=1e-12)
+    assert Up.exp_of(-1e6).values > 0
+    assert np.isinf(Up.exp_of(1e6).values)
+    assert not Up.zeros(2).expm1().values.any()
+
+
+def test_quotients_by_nothing_positive_are_infinite():
+    assert np.isinf((Up.of([1.0, 0.0, 1.0]) / np.array([0.0, 0.0, -1.0])).values).all()
+    assert (Up.zeros(2) / 3.0).values.tolist() == [0.0, 0.0]
+
+
+def test_arrays_on_the_left_are_sizes_too():
+    assert isinstance(np.ones(2) * Up.of([1.0, 2.0]), Up)
+    assert (np.array([-1.0]) + Up.of([2.0])).values[0] >= 3.0

@@ -95,3 +95,52 @@ def test_boxes_along_a_leading_axis_are_bounded_each_for_itself():
     together = composed(np.stack([start, start]), stacked)
     assert together[0] == pytest.approx(single[0], rel=1e-9)
     assert together[1] == pytest.approx(single[1], rel=1e-9)
+
+
+def iterated(jacobians, spreads, slopes, local, lipschitz):
+    registers = Registers()
+    block = registers.start(Up.zeros(*local[0].shape))
+    for each in zip(jacobians, spreads, slopes, local, lipschitz, strict=True):
+        middle, spread, (mid, rad), entered, q = each
+        block = registers.step(block, Balls(middle, spread), Balls(mid, rad), Up.of(q), Up.of(entered))
+    return registers, block
+
+
+def descent(seed: int, steps: int = 30, width: int = 4):
+    """Symmetric Jacobians of norm 0.9, known up to a spread; some slopes are not known at some steps."""
+    rng = RNG(seed)
+    basis = np.linalg.qr(rng.normal(size=(steps, width, width)))[0]
+    jacobians = basis * rng.uniform(-0.9, 0.9, size=(steps, 1, width)) @ np.swapaxes(basis, 1, 2)
+    spreads = 1e-3 * rng.random((steps, width, width))
+    unsure = rng.random((steps, width)) < 0.1
+    slopes = [(np.where(each, 0.5, 1.0), np.where(each, 0.5, 0.0)) for each in unsure]
+    return jacobians, spreads, slopes, rng.random((steps, width, 2)), np.full(steps, 0.92)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_iteration_leaves_its_bounds(seed):
+    jacobians, spreads, slopes, local, lipschitz = descent(seed)
+    registers, block = iterated(jacobians, spreads, slopes, local, lipschitz)
+    bound, rng = registers.swept(block).values, RNG(seed)
+    worst, length = np.zeros_like(bound), np.zeros(2)
+    for _ in range(1000):
+        delta = np.zeros_like(bound)
+        for middle, spread, (mid, rad), entered in zip(jacobians, spreads, slopes, local, strict=True):
+            matrix = middle + spread * rng.choice([-1, 1], size=spread.shape)
+            slope = mid + rad * rng.choice([-1, 1], size=rad.shape)
+            delta = slope[:, None] * (matrix.T @ delta) + entered * rng.choice([-1, 1], size=entered.shape)
+        worst, length = np.maximum(worst, np.abs(delta)), np.maximum(length, np.linalg.norm(delta, axis=0))
+    assert np.all(worst <= bound)
+    assert np.all(length <= registers.length(block).values)
+    assert np.all(bound.max(axis=0) <= 6 * worst.max(axis=0))
+
+
+def test_adjoints_of_long_chains_do_not_blow_up():
+    """|J| expands by 1.4 a step, J by nothing: a thousand roundings later the bound is still that of J."""
+    turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+    steps, none = 1000, np.zeros((2, 1))
+    chain = [turn] * steps, [0 * turn] * steps, [(np.ones(2), np.zeros(2))] * steps
+    local = [np.full((2, 1), 1e-3), *[none] * (steps - 1)]
+    registers, block = iterated(*chain, local, np.full(steps, 1 + 1e-15))
+    power = np.linalg.matrix_power(turn, steps - 1)
+    assert registers.swept(block).values == pytest.approx(np.abs(power).T @ local[0], rel=1e-9)

@@ -21,24 +21,21 @@ No number is taken for granted: whatever it is, it enters one of these terms.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, gamma, machine
+from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up, add_up, gamma, machine, up
+from attnforge.certification.in_context.certify import ROOM
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.small_sharpness import aggregation_error, combined_error
 from attnforge.network import Attention, Head, Linear, Network, rounded
 from attnforge.targets import AttentionHead, Box, Target
 
 Array = npt.NDArray[np.float64]
-
-EXPONENTIAL = {"float64": 8, "float32": 40}  # roundings charged to one: 4 units in the last place, 20 in float32
-KEYS = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
-LARGEST = 700.0  # exponents above are not told apart
-SLACK = 1 + 2.0**-30  # of sums of non-negative terms, evaluated in float64
 
 
 def bound_head(network: Network, target: Target, box: Box, model: Machine) -> dict[str, float]:
@@ -48,43 +45,44 @@ def bound_head(network: Network, target: Target, box: Box, model: Machine) -> di
     """
     if not isinstance(target, AttentionHead):
         raise CertificateError("An emulated head is certified against a head", target.describe(), "Give its matrices")
-    reach = np.maximum(np.abs(box.lower), np.abs(box.upper))[None]
-    sizes = [reach @ np.abs(matrix) * SLACK for matrix in (target.query, target.key, target.value)]
-    return _parts(network, target, reach[0], reach, sizes, model, target.tokens)
+    reach = Up.between(box.lower, box.upper)[None]
+    return _parts(network, target, reach, [reach @ Up.of(matrix) for matrix in _matrices(target)], model, target.tokens)
 
 
 def bound_head_on(network: Network, target: AttentionHead, dtype: str, x: Array) -> float:
     """A bound of the error on tokens x (..., n, d) of the target's domain: smaller, because the scores are known."""
-    reach, doubt = np.maximum(np.abs(target.domain.lower), np.abs(target.domain.upper)), gamma(x.shape[-1] + 2)
-    sizes = [
-        (np.abs(x @ matrix) + doubt * (np.abs(x) @ np.abs(matrix))) * SLACK
-        for matrix in (target.query, target.key, target.value)
-    ]
-    parts = _parts(rounded(network, dtype), target, reach, np.abs(x), sizes, machine(dtype), x.shape[-2])
+    sizes = [Up.of(Balls.exact(x) @ Balls.exact(matrix)) for matrix in _matrices(target)]
+    parts = _parts(rounded(network, dtype), target, Up.of(x), sizes, machine(dtype), x.shape[-2])
     found = add_up(*parts.values())
     if not np.isfinite(found):
         raise RefusalError("The bound of this network must be finite", "infinity", "Use a wider dtype")
     return found
 
 
+def _matrices(target: AttentionHead) -> tuple[Array, Array, Array]:
+    return target.query, target.key, target.value
+
+
 def _parts(
-    network: Network, target: AttentionHead, reach: Array, size: Array, sizes: list[Array], model: Machine, tokens: int
+    network: Network, target: AttentionHead, size: Up, sizes: list[Up], model: Machine, tokens: int
 ) -> dict[str, float]:
     """The parts for tokens of absolute values ``size`` (..., n, d), whose exact projections are at most ``sizes``."""
-    if model.name not in EXPONENTIAL:
+    if SoftmaxArithmetic(model, tokens).is_half:
         remedy = "Use float64 or float32"
         raise RefusalError("Small sharpness needs a dtype that keeps small differences", model.name, remedy)
     encode, constant, project, attend = _layers(network, target)
+    reach = Up.between(target.domain.lower, target.domain.upper)
     with np.errstate(over="ignore", invalid="ignore"):  # infinite bounds, which are refused
         written = _written(encode, constant, project, reach, model)
-        matrices = (target.query, target.key, target.value)
-        told = [_Projection(written, *pair, model) for pair in zip(_read_by(attend), matrices, strict=True)]
-        exact = _through([(each, made.exact(size)) for each, made in zip(sizes, told, strict=True)])
-        full = [(each, made.run(size)) for each, made in zip(sizes, told, strict=True)]
+        pairs = zip(_read_by(attend), _matrices(target), strict=True)
+        made = [_Projection(written, *pair, model) for pair in pairs]
+        exact = _through([(each, one.exact(size)) for each, one in zip(sizes, made, strict=True)])
+        full = [(each, one.run(size)) for each, one in zip(sizes, made, strict=True)]
         _check_range(full, written.held(size), model, tokens)
-        values = written.held(size) @ told[2].size
-        whole = _through(full, _Sums(model, tokens, values, attend.output))
-    return {"projection": exact, "rounding": max(whole - exact, 0.0) * SLACK}
+        values = written.held(size) @ made[2].size
+        whole = _through(full, _Sums(SoftmaxArithmetic(model, tokens), values, attend.output))
+    rounding = max(up(float(whole) - float(exact)), 0.0)
+    return {name: part * ROOM for name, part in (("projection", float(exact)), ("rounding", rounding))}
 
 
 def _layers(network: Network, target: AttentionHead) -> tuple[Array, Array, Attention, Head]:
@@ -120,52 +118,55 @@ def _other(got: str, wanted: str) -> CertificateError:
 class _Barely:
     """One head of the first layer, next to one of scores +-beta x_j over d keys and their mirror images."""
 
-    def __init__(self, head: Head, encode: Array, constant: Array, reach: Array, model: Machine) -> None:
+    def __init__(self, head: Head, encode: Array, constant: Array, reach: Up, model: Machine) -> None:
         self._read_keys(head, encode, constant, reach, model)
-        self._read_values(head, len(reach), model)
+        self._read_values(head, len(encode), model)
 
-    def _read_keys(self, head: Head, encode: Array, constant: Array, reach: Array, model: Machine) -> None:
-        """Beta, t and delta, and by how much the run disturbs scores."""
-        d, keys, query = len(reach), np.asarray(head.memory_keys), Balls.exact(head.query)
+    def _read_keys(self, head: Head, encode: Array, constant: Array, reach: Up, model: Machine) -> None:
+        """Beta, t and delta, and by how much the run disturbs scores: products are summed up three times."""
+        d, keys, query = len(encode), np.asarray(head.memory_keys), Balls.exact(head.query)
         tilts = Balls.exact(encode) @ query @ Balls.exact(keys.T)
         shift = Balls.exact(constant[None]) @ query @ Balls.exact(keys.T)
         self.beta = float(np.median(np.diagonal(tilts.mid[:, :d]) - np.diagonal(tilts.mid[:, d:]))) / 2
         mirrored = Balls.exact(self.beta * np.hstack([np.eye(d), -np.eye(d)]))
-        away = reach @ (tilts - mirrored).magnitude() + shift.magnitude()[0]
-        self.bend, self.moved = abs(self.beta) * float(reach.max()) * SLACK, float(away.max()) * SLACK
-        asked = (reach @ np.abs(encode) + np.abs(constant)) @ np.abs(head.query) @ np.abs(keys).T
+        self.moved = (reach[None] @ Up.of(tilts - mirrored) + Up.of(shift)).most()
+        self.bend = reach.most() * self.beta
+        asked = (reach[None] @ Up.of(encode) + constant) @ Up.of(head.query) @ Up.of(keys).T
         features, width = head.query.shape
         count = _count(encode) + _count(head.query) + width + 12
-        lost = model.underflow * (d + features + width) * (1 + np.abs(head.query).sum()) * (1 + np.abs(keys).sum())
-        self.disturbed = (gamma(count, model.roundoff) * float(asked.max()) + float(lost)) * SLACK
+        passes = (1.0 + Up.of(head.query).sum().sum()) * (1.0 + Up.of(keys).sum().sum())
+        lost = passes * (model.underflow * (d + features + width))
+        self.disturbed = asked.most() * gamma(count, model.roundoff) + lost
 
     def _read_values(self, head: Head, d: int, model: Machine) -> None:
         """Odd values, what a mean of even ones may be, sizes, and by how much the run's sums are off."""
         values, output, half = np.asarray(head.memory_values), Balls.exact(head.output), Balls.exact(0.5)
         first, second = Balls.exact(values[:d]), Balls.exact(values[d:])
         self.odd, even = ((half * each) @ output for each in (first - second, first + second))
-        share, sizes = math.exp(min(self.bend, LARGEST)) / d, even.magnitude()
-        self.even = np.minimum(share * sizes.sum(axis=0), sizes.max(axis=0))
-        self.size = np.abs(values) @ np.abs(head.output) * SLACK  # (2 d, m)
-        blocks = math.ceil(2 * d / KEYS)
-        self.summed = gamma(4 * d + 2 * (EXPONENTIAL[model.name] + 2) * blocks + 4, model.accumulation)
-        self.lost = model.underflow * (2 * d + len(head.output)) * (1 + np.abs(head.output).sum(axis=0))
+        self.even = _averaged(self.bend, Up.of(even))
+        self.size = Up.of(values) @ Up.of(head.output)  # (2 d, m)
+        run = SoftmaxArithmetic(model, 2 * d)
+        self.summed = run.mean(after=6) + 2 * _log_weights(run)
+        self.lost = (1.0 + Up.of(head.output).sum(0)) * (model.underflow * (2 * d + len(head.output)))
 
-    def mass(self, moved: float = 0.0) -> Array:
+    def mass(self, moved: Up | None = None) -> Up:
         """The sum of p_k |u_k| (m,), where scores may move by so much."""
-        weight = math.exp(min(self.bend + 2 * moved, LARGEST)) / len(self.size)
-        return np.asarray(np.minimum(weight * self.size.sum(axis=0), self.size.max(axis=0)) * SLACK)
+        return _averaged(self.bend if moved is None else self.bend + 2 * moved, self.size)
 
-    def apart(self) -> Array:
+    def apart(self) -> Up:
         """How far its output (m,) is from that of the head of odd values and scores +-beta x_j."""
-        off = math.expm1(min(2 * self.moved, LARGEST)) * self.mass()
-        return np.asarray(np.minimum(off, 2 * self.size.max(axis=0)) * SLACK + self.even)
+        return ((2 * self.moved).expm1() * self.mass()).least(2 * self.size.most(0)) + self.even
 
-    def rounding(self) -> Array:
+    def rounding(self) -> Up:
         """What its run adds to its output (m,); no mean is larger than what it averages."""
-        off = math.expm1(min(2 * self.disturbed, LARGEST))
-        found = (off + self.summed * (1 + off)) * self.mass(self.moved)
-        return np.asarray(np.minimum(found, (2 + 2 * self.summed) * self.size.max(axis=0)) * SLACK + self.lost)
+        off = (2 * self.disturbed).expm1()
+        found: Up = (off + self.summed * (1.0 + off)) * self.mass(self.moved)
+        return found.least((2.0 + 2 * self.summed) * self.size.most(0)) + self.lost
+
+
+def _averaged(bend: Up, sizes: Up) -> Up:
+    """The mean (m,) of sizes (keys, m) whose log-weights are at most ``bend`` from zero: never above the largest."""
+    return (bend.exp() * sizes.mean(0)).least(sizes.most(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,37 +174,36 @@ class _Written:
     """What the first layer makes of x: x @ linear, up to |x| @ slope + level in exact arithmetic, and as run."""
 
     linear: Balls
-    slope: Array
-    level: Array
-    run: Array
+    slope: Up
+    level: Up
+    run: Up
 
-    def held(self, size: Array) -> Array:
+    def held(self, size: Up) -> Up:
         """Bounds of the run's features (..., n, m)."""
-        return np.asarray(size @ (self.linear.magnitude() + self.slope) * SLACK + self.level + self.run)
+        return size @ (Up.of(self.linear) + self.slope) + self.level + self.run
 
 
-def _written(encode: Array, constant: Array, layer: Attention, reach: Array, model: Machine) -> _Written:
+def _written(encode: Array, constant: Array, layer: Attention, reach: Up, model: Machine) -> _Written:
     heads = [_Barely(head, encode, constant, reach, model) for head in layer.heads]
-    d, most, first = len(reach), float(reach.max()), heads[0]
-    share = Balls.between(np.nextafter(1 / d, 0.0), np.nextafter(1 / d, 1.0))
-    linear, slope = Balls.exact(np.zeros_like(encode)), np.zeros_like(encode)
-    level, kept = np.sum([head.apart() for head in heads], axis=0), np.zeros_like(constant)
+    d, most, first, share = len(encode), float(reach.most()), heads[0], Balls.exact(len(encode)).inverse()
+    linear, slope = Balls.exact(np.zeros_like(encode)), Up.zeros(*encode.shape)
+    level, kept = reduce(add, [head.apart() for head in heads]), Up.zeros(len(constant))
     if layer.residual:
-        linear, kept = Balls.exact(encode), reach @ np.abs(encode) * SLACK + np.abs(constant)
-        level = level + np.abs(constant)
+        linear, kept = Balls.exact(encode), (reach[None] @ Up.of(encode))[0] + constant
+        level = level + constant
     together = []
     for head in heads:
         ratio = _ratio(head.odd.mid, first.odd.mid)
-        rest = (head.odd - Balls.exact(ratio) * first.odd).magnitude()
+        rest = Up.of(head.odd - Balls.exact(ratio) * first.odd)
         together.append((head.beta, ratio * head.beta))
-        slope += abs(head.beta) * aggregation_error(head.bend) / d * rest
+        slope = slope + rest * head.beta * aggregation_error(float(head.bend)) / d
         linear = linear + Balls.exact(head.beta) * head.odd * share
-    slope += combined_error(together, most) / most / d * first.odd.magnitude() if most else 0.0
-    mass = np.sum([head.mass(head.moved) for head in heads], axis=0)
-    run = np.sum([head.rounding() for head in heads], axis=0)
-    added = gamma(sum(_count(head.output) for head in layer.heads) + 3, model.roundoff) * (mass + run + kept)
-    run = run + added + gamma(_count(encode) + 3, model.roundoff) * kept + d * model.underflow
-    return _Written(linear, slope * SLACK, level * SLACK, run * SLACK)
+    if most:
+        slope = slope + Up.of(first.odd) * combined_error(together, most) / most / d
+    mass, run = (reduce(add, each) for each in ([h.mass(h.moved) for h in heads], [h.rounding() for h in heads]))
+    added = (mass + run + kept) * gamma(sum(_count(head.output) for head in layer.heads) + 3, model.roundoff)
+    run = run + added + kept * gamma(_count(encode) + 3, model.roundoff) + d * model.underflow
+    return _Written(linear, slope, level, run)
 
 
 def _ratio(values: Array, first: Array) -> float:
@@ -218,73 +218,69 @@ def _ratio(values: Array, first: Array) -> float:
 class _Projection:
     """Queries, keys or values of the last head, next to x @ wanted: errors (..., n, c), exact and as run."""
 
-    def __init__(self, written: _Written, read: tuple[Balls, Array, int], wanted: Array, model: Machine) -> None:
+    def __init__(self, written: _Written, read: tuple[Balls, Up, int], wanted: Array, model: Machine) -> None:
         self.written, self.model, (matrix, self.size, self.count) = written, model, read
-        lacking = (written.linear @ matrix - Balls.exact(wanted)).magnitude()
-        self.slope, self.level = (lacking + written.slope @ self.size) * SLACK, written.level @ self.size * SLACK
+        self.slope = Up.of(written.linear @ matrix - Balls.exact(wanted)) + written.slope @ self.size
+        self.level = (written.level[None] @ self.size)[0]
 
-    def exact(self, size: Array) -> Array:
-        return np.asarray((size @ self.slope + self.level) * SLACK)
+    def exact(self, size: Up) -> Up:
+        return size @ self.slope + self.level
 
-    def run(self, size: Array) -> Array:
+    def run(self, size: Up) -> Up:
         model, held = self.model, self.written.held(size)
-        rounded = self.written.run @ self.size + gamma(self.count + 2, model.roundoff) * (held @ self.size)
-        return np.asarray((self.exact(size) + rounded + held.shape[-1] * model.underflow) * SLACK)
+        made = (self.written.run[None] @ self.size)[0] + held @ self.size * gamma(self.count + 2, model.roundoff)
+        return self.exact(size) + made + held.shape[-1] * model.underflow
 
 
-def _read_by(head: Head) -> list[tuple[Balls, Array, int]]:
+def _read_by(head: Head) -> list[tuple[Balls, Up, int]]:
     """What makes queries, keys and written values of features: matrices, their sizes, and roundings of a product."""
     assert head.key is not None
     assert head.value is not None
-    found = [(Balls.exact(each), np.abs(each), _count(each)) for each in (head.query, head.key)]
-    written = Balls.exact(head.value) @ Balls.exact(head.output)
-    sizes = np.abs(head.value) @ np.abs(head.output) * SLACK
+    found = [(Balls.exact(each), Up.of(each), _count(each)) for each in (head.query, head.key)]
+    written, sizes = Balls.exact(head.value) @ Balls.exact(head.output), Up.of(head.value) @ Up.of(head.output)
     return [*found, (written, sizes, _count(head.value) + _count(head.output))]
 
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """How the last head runs: sums over so many tokens, of values of these sizes (..., n, v), then its output."""
+    """How the last head runs: its softmax, sums of values of these sizes (..., n, v), then its output."""
 
-    model: Machine
-    tokens: int
-    values: Array
+    softmax: SoftmaxArithmetic
+    values: Up
     output: Array
 
-    @property
-    def blocks(self) -> int:
-        return math.ceil(self.tokens / KEYS)
+    def of_scores(self, sizes: Up, width: int) -> Up:
+        """By how much scores of these sizes (..., n, n) are off, exponentials included."""
+        model = self.softmax
+        made = sizes * gamma(width + 12, model.unit)  # nine for the subtraction of the largest, with powers of two
+        return made + _log_weights(model) + width * model.machine.underflow
 
-    def of_scores(self, sizes: Array, width: int) -> Array:
-        """By how much scores of these sizes are off, exponentials included."""
-        model, each = self.model, EXPONENTIAL[self.model.name] + 1
-        exponentials = gamma(each * self.blocks, model.accumulation) + width * model.underflow
-        return np.asarray(gamma(width + 12, model.accumulation) * sizes + exponentials)
-
-    def of_values(self) -> Array:
+    def of_values(self) -> Up:
         """By how much weighted sums of the values are off, and what small weights and products lose."""
-        lost = self.tokens * (1 + self.values.max()) + len(self.output)
-        rounded = gamma(2 * self.tokens + 2 * self.blocks + 8, self.model.accumulation) * self.values
-        return np.asarray(rounded + self.model.underflow * lost * (1 + np.abs(self.output).sum()))
+        lost = self.softmax.lost(self.values.most()) + len(self.output) * self.softmax.machine.underflow
+        return self.values * self.softmax.mean(_count(self.output) + 6) + lost * (1.0 + Up.of(self.output).sum().sum())
 
 
-def _through(given: list[tuple[Array, Array]], run: _Sums | None = None) -> float:
+def _log_weights(model: SoftmaxArithmetic) -> Up:
+    """What exponentials do to log-weights; the products of rescaling are charged to them, too, as checkers do."""
+    return model.exponentials() + gamma(model.blocks, model.unit)
+
+
+def _through(given: list[tuple[Up, Up]], run: _Sums | None = None) -> Up:
     """The output's error from sizes and errors (..., n, c) of queries, keys and values; in exact arithmetic, or run."""
     (q, dq), (k, dk), (v, dv) = given
-    k, dk = np.swapaxes(k, -1, -2), np.swapaxes(dk, -1, -2)
-    moved = q @ dk + dq @ k + dq @ dk
+    moved = q @ dk.T + dq @ k.T + dq @ dk.T
     if run is not None:
-        moved, dv = moved + run.of_scores((q + dq) @ (k + dk), q.shape[-1]), dv + run.of_values()
-    share = np.expm1(np.minimum(2 * SLACK * moved.max(axis=-1, keepdims=True), 1.2))
-    share = np.where(share > 2.0, 2.0, share)  # two distributions are never further apart
-    off = dv.max(axis=-2, keepdims=True) + share * (v + dv).max(axis=-2, keepdims=True)
-    return float(off.max()) * SLACK
+        moved, dv = moved + run.of_scores((q + dq) @ (k + dk).T, q.shape[-1]), dv + run.of_values()
+    share = (2 * moved.most(-1)[..., None]).expm1().least(2.0)  # two distributions are never further apart
+    off = dv.most(-2)[..., None, :] + share * (v + dv).most(-2)[..., None, :]
+    return off.most()
 
 
-def _check_range(given: list[tuple[Array, Array]], held: Array, model: Machine, tokens: int) -> None:
+def _check_range(given: list[tuple[Up, Up]], held: Up, model: Machine, tokens: int) -> None:
     """Raise where a feature, a score or a sum of values may overflow."""
-    queries, keys, values = (float((size + error).max()) for size, error in given)
-    largest = max(float(held.max()), given[0][0].shape[-1] * queries * keys, tokens * values, queries, keys)
+    queries, keys, values = (float((size + error).most()) for size, error in given)
+    largest = max(float(held.most()), given[0][0].shape[-1] * queries * keys, tokens * values, queries, keys)
     if not largest < model.largest / 2:
         got = f"one of about {largest:.3g}"
         raise RefusalError(f"All numbers of a run must fit {model.name}", got, "Scale the matrices down")

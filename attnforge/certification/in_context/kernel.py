@@ -14,7 +14,6 @@ lowered as much, on the other. The second is what a data box knows.
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -22,19 +21,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Machine, gamma, machine, precision, upper
+from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up, gamma, machine, precision, upper
 from attnforge.certification.certificate import Certificate
-from attnforge.certification.enclosure.run import (
-    BLOCK,
-    SLACK,
-    Weights,
-    added,
-    disturbed_mean,
-    sums,
-)
-from attnforge.certification.in_context import aggregation
+from attnforge.certification.enclosure.run import BLOCK, Weights, added, disturbed_mean, sums
+from attnforge.certification.in_context.aggregation import summation
 from attnforge.certification.in_context.certify import EXAMPLES, KERNEL, certificate_of
-from attnforge.certification.in_context.links import exponential
+from attnforge.certification.in_context.links import softmax
 from attnforge.certification.tokens import count_roundings
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, rounded
@@ -74,34 +66,32 @@ def certify_average(
 class _Held:
     """Bounds (rows, features): ``size`` of numbers in exact arithmetic, ``off`` of how far the run's are from them."""
 
-    size: Array
-    off: Array
+    size: Up
+    off: Up
 
     def times(self, matrix: Array, machine: Machine) -> _Held:
         """After a product with a matrix, its terms added in any order."""
-        size, off = self.size @ np.abs(matrix), self.off @ np.abs(matrix)
+        size, off = self.size @ Up.of(matrix), self.off @ Up.of(matrix)
         charged = np.array([gamma(int(k), machine.roundoff) for k in count_roundings(matrix)])
         lost = (matrix != 0).sum(axis=0) * machine.underflow
-        return _fitting(_Held(size * SLACK, (off + charged * (size + off) + lost) * SLACK), machine)
+        return _fitting(_Held(size, off + charged * (size + off) + lost), machine)
 
     def plus(self, constant: Array | None, machine: Machine) -> _Held:
         """After adding a constant: exact where either side is zero."""
         if constant is None:
             return self
-        size = self.size + np.abs(constant)
-        rounds = (self.size + self.off > 0) & (constant != 0)
-        off = self.off + machine.roundoff * rounds * (size + self.off)
-        return _fitting(_Held(size * SLACK, off * SLACK), machine)
+        size, rounds = self.size + constant, (self.run.values > 0) & (constant != 0)
+        return _fitting(_Held(size, self.off + machine.roundoff * rounds * (size + self.off)), machine)
 
     def cast(self, machine: Machine) -> _Held:
         """After a cast from float64: the half types are reached through float32, two roundings."""
         if machine.name == "float64":
             return _fitting(self, machine)
-        once = machine.roundoff * (1 + 2.0**-10) * (self.size + self.off) + machine.underflow
-        return _fitting(_Held(self.size, (self.off + once) * SLACK), machine)
+        once = machine.roundoff * (1 + 2.0**-10) * self.run + machine.underflow
+        return _fitting(_Held(self.size, self.off + once), machine)
 
     @property
-    def run(self) -> Array:
+    def run(self) -> Up:
         """Bounds of the run's numbers."""
         return self.size + self.off
 
@@ -129,137 +119,126 @@ class _Head:
 
     def on_box(self, n: int, bound: float) -> dict[str, float]:
         """The parts of the bound for n examples, all numbers of whose prompts are at most ``bound``."""
-        d, k, gaussian = self.target.features, self.target.outputs, self.target.kernel == "gaussian"
-        reach = 2 * bound if gaussian else bound
-        points, labels = np.full((1, d), reach), np.full((1, k), bound)
-        asking, told = self._held(points, points, labels)
-        off, both = self._scores(asking, told, np.array([[np.inf]]))
-        eta = float((off + self._exponentials(n, 2 * (both + off), both)).max())
-        moved = 2 * bound * math.tanh(min(eta, 1e3) / 2) * SLACK
-        values, output = self._values(told, n), np.abs(self.head.output)
-        wrong, lost = self._wrong_answers(told)[0] * SLACK, values.off[0] @ output * SLACK
-        share = np.full((1, n), 1 / n)
-        held, size = np.broadcast_to(values.run, (n, values.run.shape[1])), bound + moved + wrong + lost
-        made = []
-        for column, whole in zip(self.head.output.T, size, strict=True):
-            lost_in = added(share, held, column, self.machine, sharp=False)
-            made.append(float(sums(share, held, column, np.array([whole]), self.machine, lost_in)[0]))
-        return _worst(np.full(k, moved), wrong, lost + np.array(made))
+        target, model, output = self.target, softmax(self.machine, n), Up.of(self.head.output)
+        points = Up.of(np.full((1, target.features), 2 * bound if target.kernel == "gaussian" else bound))
+        asking, told = self._held(points, points, Up.of(np.full((1, target.outputs), bound)))
+        off, both = self._scores(asking, told, Up.of([[np.inf]]))
+        eta = off + model.subtraction(2 * (both + off), 2 * both) + model.exponentials()
+        eta = (eta + 4 * model.blocks * model.unit).most()  # no less than a checker charges
+        values = self._values(told, n)
+        after = int(count_roundings(self.head.output).max()) + model.is_half + 1
+        made = SoftmaxArithmetic(self.machine, n).mean(after) * (values.run @ output) + model.lost(
+            values.run.most()
+        ) * output.sum(0)
+        moved = 2 * bound * (eta * 0.5).tanh() * np.ones(target.outputs)
+        return _worst(moved, self._wrong_answers(told)[0], (values.off @ output + made)[0])
 
     def on_prompt(self, x: Array, y: Array, queries: Array) -> dict[str, float]:
         """The parts of the bound for examples x (n, d), y (n, k), at the worst of the queries (q, d)."""
         points, examples = self.target.prompt(x, y, queries)
         step = max(1, BLOCK // len(x))
         found = [self._at(points[i : i + step], examples, y) for i in range(0, len(points), step)]
-        scores, answers, rounding = (np.concatenate(part) for part in zip(*found, strict=True))
-        return _worst(scores.ravel(), answers.ravel(), rounding.ravel())
+        return _worst(
+            *(Up(np.concatenate([part.values.ravel() for part in parts])) for parts in zip(*found, strict=True))
+        )
 
-    def _at(self, points: Array, examples: Array, y: Array) -> tuple[Array, Array, Array]:
+    def _at(self, points: Array, examples: Array, y: Array) -> tuple[Up, Up, Up]:
         """The parts (q, k) of the bound at query tokens (q, d) before example tokens (n, width)."""
-        d, target = self.target.features, self.target
-        asking, told = self._held(np.abs(points), np.abs(examples[:, :d]), np.abs(y))
+        d, output = self.target.features, self.head.output
+        asking, told = self._held(Up.of(points), Up.of(examples[:, :d]), Up.of(y))
         scores, known = self._known(points, examples)
-        off, both = self._scores(asking, told, np.abs(scores) + known)
+        off, both = self._scores(asking, told, known + scores)
         weights = self._weights(scores, known, off, both)
         share = np.nan_to_num(weights.share(), nan=1.0)
-        values, wrong = self._values(told, len(y)), share @ self._wrong_answers(told) * SLACK
-        lost = 2 * share @ values.off @ np.abs(self.head.output)  # of labels, and in sums of what is off
+        values, wrong = self._values(told, len(y)), Up.of(share) @ self._wrong_answers(told)
+        lost = 2 * (Up.of(share) @ values.off @ Up.of(output))  # of labels, and in sums of what is off
         exact = examples @ self.value
-        in_order = self._in_order(weights, exact)
-        moved, made = np.zeros((2, len(points), target.outputs))
-        for j in range(target.outputs):
+        in_order = self._in_order(weights, exact) @ Up.of(output)
+        moved, made = np.zeros((2, *wrong.shape))
+        for j, column in enumerate(output.T):
             disturbed, size = disturbed_mean(weights, y[:, j], np.abs(y[:, j]), 1)
-            moved[:, j] = np.minimum(disturbed, np.ptp(y[:, j]) * SLACK)  # both averages lie between the labels
-            column, whole = self.head.output[:, j], size + moved[:, j] + wrong[:, j] + lost[:, j]
+            between = Up.of(Balls.exact(y[:, j].max()) - Balls.exact(y[:, j].min()))  # the labels, both averages lie
+            moved[:, j] = Up.of(disturbed).least(between).values
+            whole = (moved[:, j] + Up.of(size) + wrong[:, j] + lost[:, j]).values
             any_order, normed = added(share, exact, column, self.machine, sharp=True)
-            adding = np.fmin(any_order, in_order @ np.abs(column))
-            made[:, j] = sums(share, exact, column, whole, self.machine, (adding, normed)) + lost[:, j]
-        return moved, wrong, made
+            adding = np.fmin(any_order, in_order.values[:, j])
+            made[:, j] = sums(share, exact, column, whole, self.machine, (adding, normed))
+        return Up.of(moved), wrong, lost + made
 
-    def _in_order(self, weights: Weights, values: Array) -> Array:
+    def _in_order(self, weights: Weights, values: Array) -> Up:
         """What adding up values (n, v) in the order of keys may lose, (q, v), relative to the sum of weights.
 
         Partial sums of the run's weights differ from those of the exact ones by what all weights may differ.
         """
-        at, unit, (n, width) = weights.at(), self.machine.accumulation, values.shape
-        total = weights.total(weights.moved + weights.eta)[:, None]
-        apart = (weights.change() + weights.disturbance()) @ np.abs(values)
-        terms = at[:, :, None] * values
-        lost = aggregation.summation(terms.transpose(1, 0, 2).reshape(n, -1), 0, self.machine, None)
-        return np.asarray((lost.reshape(-1, width) + 4 * n * unit * apart) / total * SLACK)
+        unit, (n, width) = self.machine.accumulation, values.shape
+        apart = Up.of(weights.change() + weights.disturbance()) @ Up.of(values)
+        terms = weights.at()[:, :, None] * values
+        lost = summation(terms.transpose(1, 0, 2).reshape(n, -1), 0, self.machine, None)
+        lost = Up(lost.values.reshape(-1, width)) + apart * float(4 * n * unit)
+        return lost / weights.total(weights.moved + weights.eta)[:, None]
 
-    def _known(self, points: Array, examples: Array) -> tuple[Array, Array]:
+    def _known(self, points: Array, examples: Array) -> tuple[Array, Up]:
         """The kernel's scores (q, n) as float64 computes them from tokens, and how far they may be from exact ones."""
         d, h = self.target.features, self.target.bandwidth
-        known = np.abs(points) @ np.abs(examples[:, :d]).T
-        scores = points @ examples[:, :d].T
+        known, scores = Up.of(points) @ Up.of(examples[:, :d]).T, points @ examples[:, :d].T
         if self.target.kernel == "gaussian":
             scores, known = scores - examples[:, d] / 2, known + examples[:, d] / 2
-        return scores / h**2, (gamma(2 * d + 16) * known + d * 2.0**-1021) / h**2
+        return scores / h**2, (gamma(2 * d + 16) * known + d * 2.0**-1021) / h / h
 
-    def _weights(self, scores: Array, known: Array, off: Array, both: Array) -> Weights:
+    def _weights(self, scores: Array, known: Up, off: Up, both: Up) -> Weights:
         """Exact log-weights, as well as float64 knows them, and by how much the run's may differ."""
         best = scores.argmax(axis=1)[:, None]
         relative = scores - np.take_along_axis(scores, best, axis=1)
-        moved = known + np.take_along_axis(known, best, axis=1) + 2.0**-51 * np.abs(relative)
-        np.put_along_axis(moved, best, 0.0, axis=1)  # relative to itself
-        unsure = off + moved * SLACK
-        apart = (relative + unsure).max(axis=1, keepdims=True) - relative + unsure
-        eta = off + self._exponentials(scores.shape[1], apart, both)
-        return Weights(relative, moved * SLACK, np.nan_to_num(eta * SLACK, nan=np.inf))
+        moved = known + np.take_along_axis(known.values, best, axis=1) + gamma(2) * relative
+        np.put_along_axis(moved.values, best, 0.0, axis=1)  # relative to itself
+        unsure, model = off + moved, softmax(self.machine, scores.shape[1])
+        highest = np.nextafter((relative + unsure.values).max(axis=1, keepdims=True), np.inf)
+        apart = Up.of(Balls.exact(highest) - Balls.exact(relative)) + unsure
+        eta = off + model.subtraction(apart, both) + model.exponentials()
+        return Weights(relative, moved.values, eta.values)
 
-    def _held(self, points: Array, x: Array, y: Array) -> tuple[_Held, _Held]:
+    def _held(self, points: Up, x: Up, y: Up) -> tuple[_Held, _Held]:
         """Query and example tokens, from the sizes of what float64 makes of the data."""
         if self.target.kernel == "softmax":
-            asking, told = (_Held(size, np.zeros_like(size)) for size in (points, np.hstack([x, y])))
-            return asking.cast(self.machine), told.cast(self.machine)
-        d, unit = x.shape[1], gamma(1)  # differences from the first example are rounded once
-        square = ((x * x).sum(axis=1, keepdims=True) + d * 2.0**-1021) * SLACK
-        off = np.hstack([unit * x, gamma(d + 2) * square + d * 2.0**-1021, np.zeros_like(y)])
-        asking = _Held(points * SLACK, unit * points * SLACK)
-        told = _Held(np.hstack([x * SLACK, square, y]), off * SLACK)
-        return asking.cast(self.machine), told.cast(self.machine)
+            tokens = (points, points * 0.0), (_beside(x, y), _beside(x, y) * 0.0)
+        else:
+            d, unit = x.shape[1], gamma(1)  # differences from the first example are rounded once
+            square = (x * x).sum()[:, None] + d * 2.0**-1021
+            off = _beside(unit * x, gamma(d + 2) * square + d * 2.0**-1021, y * 0.0)
+            apart = 1.0 + Up.of(unit)
+            tokens = (apart * points, unit * points), (_beside(apart * x, (1.0 + Up.of(gamma(d + 2))) * square, y), off)
+        asking, told = (_Held(*token).cast(self.machine) for token in tokens)
+        return asking, told
 
-    def _scores(self, asking: _Held, told: _Held, scores: Array) -> tuple[Array, Array]:
+    def _scores(self, asking: _Held, told: _Held, scores: Up) -> tuple[Up, Up]:
         """How far (q, n) the run's scores are from the kernel's, before the largest is subtracted; and their sizes.
 
         ``scores`` bounds the kernel's. No partial sum of products is larger than the sum of the positive ones, or of
         the negative ones: than half of the score and of all sizes together.
         """
-        machine, ones = self.machine, np.ones((len(asking.size), 1))
+        machine, ones = self.machine, Up.of(np.ones((asking.size.shape[0], 1)))
         mapped = asking if self.map is None else asking.times(self.map, machine)
         query, key = mapped.plus(self.constant, machine).times(self.query, machine), told.times(self.key, machine)
-        both = query.run @ key.run.T * SLACK
-        if not both.max() < (RANGE_64 if machine.name == "float64" else RANGE):
-            got = f"one of about {float(both.max()):.3g}"
+        both, model = query.run @ key.run.T, softmax(machine, 1)
+        if not float(both.most()) < (RANGE_64 if model.is_double else RANGE):
+            got = f"one of about {float(both.most()):.3g}"
             raise RefusalError("Scores (points / bandwidth)^2 must not overflow", got, "Use a larger bandwidth")
-        exact = np.hstack([asking.size, ones]) @ self.wrong_scores @ told.size.T
-        width = self.query.shape[1]
+        exact, width = _beside(asking.size, ones) @ self.wrong_scores @ told.size.T, self.query.shape[1]
         off = exact + query.off @ key.size.T + query.run @ key.off.T
-        partial = np.minimum(both, (both + scores + off) / 2)
-        each, all_ = gamma(1, machine.accumulation), gamma(width, machine.accumulation)
-        made = each * (both + (width - 1) * (partial + all_ * both)) + 4 * width * machine.underflow
-        return (off + made) * SLACK, both
+        partial = both.least(0.5 * (both + scores + off))
+        made = both + (width - 1) * (partial + model.score(width) * both)
+        return off + model.score(1) * made + 4 * width * machine.underflow, both
 
-    def _exponentials(self, n: int, apart: Array, both: Array) -> Array:
-        """What subtracting the largest score, ``apart`` above, and the exponentials do to log-weights.
-
-        float32 kernels may work with powers of two: a product by log2(e), known to a unit, before the subtraction.
-        """
-        unit, double = self.machine.accumulation, self.machine.name == "float64"
-        made = apart if double else 4 * apart + 2 * both
-        blocks = math.ceil(n / aggregation.BLOCK)  # each further one rescales what is summed so far
-        return np.asarray((unit * (1 + 2.0**-12) * made + blocks * (exponential(self.machine) + 4 * unit)) * SLACK)
-
-    def _wrong_answers(self, told: _Held) -> Array:
+    def _wrong_answers(self, told: _Held) -> Up:
         """How far (n, k) what the head answers for an example is from its labels, in exact arithmetic."""
-        return np.asarray(told.size @ self.wrong_answers * SLACK)
+        return told.size @ self.wrong_answers
 
     def _values(self, told: _Held, n: int) -> _Held:
         """The values that are summed up; refused where their sums may overflow."""
         values = told.times(self.value, self.machine)
-        if not 2 * n * values.run.max() < (RANGE_64 if self.machine.name == "float64" else RANGE):
-            got = f"{n:,} labels up to {float(values.run.max()):.3g}"
+        largest = float(values.run.most())
+        if not 2 * n * largest < (RANGE_64 if self.machine.name == "float64" else RANGE):
+            got = f"{n:,} labels up to {largest:.3g}"
             raise RefusalError("Sums of labels must not overflow", got, "Scale the labels")
         return values
 
@@ -297,25 +276,29 @@ def _refuse(wanted: str, got: str) -> NoReturn:
 
 
 def _fitting(held: _Held, machine: Machine) -> _Held:
-    largest = float(held.run.max(initial=0.0))
+    largest = float(held.run.most())
     if not largest < machine.largest / 2:
         got = f"one of about {largest:.3g}"
         raise RefusalError(f"All numbers of a run must fit {machine.name}", got, "Scale the data, or use a wider dtype")
     return held
 
 
+def _beside(*parts: Up) -> Up:
+    return Up(np.hstack([part.values for part in parts]))
+
+
 def _matrix(array: Array) -> arb_mat:
     return arb_mat(array.tolist())
 
 
-def _sizes(matrix: arb_mat) -> Array:
+def _sizes(matrix: arb_mat) -> Up:
     """Upper bounds of the absolute values; exact zeros stay zero."""
     entries = [0.0 if entry == 0 else upper(abs(entry)) for entry in matrix.entries()]
-    return np.array(entries).reshape(matrix.nrows(), matrix.ncols())
+    return Up.of(np.array(entries).reshape(matrix.nrows(), matrix.ncols()))
 
 
-def _worst(scores: Array, answers: Array, rounding: Array) -> dict[str, float]:
+def _worst(scores: Up, answers: Up, rounding: Up) -> dict[str, float]:
     """The parts where their sum is largest."""
-    total = scores + answers + rounding
-    at = int(np.argmax(np.where(np.isnan(total), np.inf, total)))
-    return {"scores": float(scores[at]), "answers": float(answers[at]), "rounding": float(rounding[at])}
+    at = int(np.argmax((scores + answers + rounding).values))
+    parts = {"scores": scores, "answers": answers, "rounding": rounding}
+    return {name: float(part[at]) for name, part in parts.items()}

@@ -28,6 +28,9 @@ Parts = dict[str, Array]
 KEPT = ("x", "plain", "y", "unit", "first", "mirrored", "state", "tilt", "level", "square", "answer")
 """Features that no head may change."""
 
+WRITTEN = {("unit", "residual")}
+"""What links of state tokens write."""
+
 
 @dataclass(frozen=True, eq=False)
 class Wires:
@@ -49,6 +52,14 @@ class Wires:
         if rows.source != "state":
             return False
         return rows.kind == keys if isinstance(keys, str) else _same(rows.indices, keys)
+
+    def expect(
+        self, what: str, queries: Sequence[int] | None, keys: Sequence[int] | str | None, memory: int,
+        scores: Sequence[set[tuple[str, str]]], writes: set[tuple[str, str]],
+    ) -> None:  # fmt: skip
+        """Raise unless these rows ask these, beside so many constant keys, with one of these scores, to write these."""
+        fits = self.is_between(queries, keys) and len(self.memory_scores) == memory
+        _expect(fits and set(self.scores) in scores and set(self.writes) == writes, what, self)
 
 
 @dataclass(frozen=True)
@@ -240,11 +251,9 @@ def _update(
             _expect(bool(np.all(decay * more >= 0)), "decays do not cancel: their roundings would not", wires)
             decay = decay + more
             continue
-        _expect(wires.is_between(range(features.states), "all"), "state tokens attend to all tokens", wires)
-        _expect(not wires.memory_scores, "a sum over examples has no constant keys", wires)
-        _expect(set(wires.writes) == {("x", "w")}, "a sum over examples reads x and writes w", wires)
         signs = {("w", "x"): 1, ("unit", "y"): -1} if link is None else {("unit", "residual"): 1, ("unit", "y"): -1}
-        _expect(set(wires.scores) == {*signs, ("state", "state")}, "scores are residuals and a silence", wires)
+        what = "a sum over examples has scores of residuals and a silence for state tokens, reads x and writes w"
+        wires.expect(what, range(features.states), "all", 0, [{*signs, ("state", "state")}], {("x", "w")})
         beta = _one([sign * wires.scores[pair] for pair, sign in signs.items()], "sharpness", wires)
         summing.append((beta, _one([wires.writes["x", "w"]], "factor", wires)))
         silences.append(-_one([wires.scores["state", "state"]], "silence", wires))
@@ -308,11 +317,10 @@ def _clamped(heads: list[Wires], features: Features) -> Gate:
 
 def _pair(wires: Wires, features: Features) -> Pair:
     """Every token against the first state token and a constant key of score zero."""
-    _expect(wires.is_between(None, [0]) and len(wires.memory_scores) == 1, "a link has a state token as key", wires)
-    _expect(not wires.memory_scores[0], "the constant key of a link has score zero", wires)
-    _expect(set(wires.scores) in ({("x", "w")}, {("x", "w"), ("y", "unit")}), "links read w.x and y", wires)
-    _expect(set(wires.writes) == {("unit", "residual")}, "links write the residual", wires)
-    _expect(set(wires.memory_writes[0]) == {"residual"}, "links write the residual", wires)
+    reads = [{("x", "w")}, {("x", "w"), ("y", "unit")}]
+    wires.expect("a link has the first state token as key, reads w.x and y, and writes", None, [0], 1, reads, WRITTEN)
+    plain = not wires.memory_scores[0] and set(wires.memory_writes[0]) == {"residual"}
+    _expect(plain, "the constant key of a link has score zero and writes the residual", wires)
     label = wires.scores.get(("y", "unit"))
     return Pair(
         _one([wires.scores["x", "w"]], "sharpness", wires),
@@ -331,14 +339,12 @@ def _one_sided(heads: list[Wires], features: Features) -> OneSided:
     """A head for the examples and one for the mirror images, that write opposite signs."""
     found = {}
     for wires in heads:
-        rows = range(features.outputs)
-        _expect(wires.is_between(None, rows) and len(wires.memory_scores) == 1, "links have the state as keys", wires)
-        _expect(set(wires.scores) == {("plain", "w")}, "one-sided links read w.x", wires)
+        what, rows = "one-sided links have the state as keys, read w.x and write", range(features.outputs)
+        wires.expect(what, None, rows, 1, [{("plain", "w")}], WRITTEN)
         _expect(_one([wires.scores["plain", "w"]], "form", wires) == 1.0, "one-sided links read w.x once", wires)
-        _expect(set(wires.writes) == {("unit", "residual")}, "links write the residual", wires)
-        _expect(not wires.memory_writes[0], "the constant key of a one-sided link writes nothing", wires)
         scores = wires.memory_scores[0]
-        _expect(set(scores) == {"first", "mirrored"}, "its score depends on the side", wires)
+        fits = set(scores) == {"first", "mirrored"} and not wires.memory_writes[0]
+        _expect(fits, "the score of its constant key depends on the side, and it writes nothing", wires)
         factor = _one([wires.writes["unit", "residual"]], "factor", wires)
         on, off = ("first", "mirrored") if factor > 0 else ("mirrored", "first")
         found[factor > 0] = OneSided(float(scores[on][0]), float(scores[off][0]), abs(factor))
@@ -353,9 +359,8 @@ def _copies(heads: list[Wires], features: Features) -> float:
     if len(heads) != 1:
         raise CertificateError("One head copies the state into the anchors", f"{len(heads)} heads")
     wires = heads[0]
-    fits = wires.is_between(anchors, states) and not wires.memory_scores
-    fits = fits and set(wires.scores) == {("tilt", "unit")} and set(wires.writes) == {("w", "scaled")}
-    _expect(fits and _one([wires.scores["tilt", "unit"]], "tilt", wires) == 1.0, "anchors copy the state", wires)
+    wires.expect("anchors copy the state", anchors, states, 0, [{("tilt", "unit")}], {("w", "scaled")})
+    _expect(_one([wires.scores["tilt", "unit"]], "tilt", wires) == 1.0, "anchors copy the state by their tilt", wires)
     return _one([wires.writes["w", "scaled"]], "scale", wires) / 2
 
 
@@ -408,28 +413,15 @@ def _idle(heads: list[Wires], features: Features) -> float:
     up to the roundings of as many terms, which the caller charges against the silence.
     """
     total, size = np.zeros(features.outputs), 0.0
-    for wires in heads:
-        if wires.is_between(None, "own"):
-            continue  # reads y, which is zero there
-        keys = wires.head.memory_size + (0 if wires.head.key_rows is None else _count(wires, features))
-        constants = features.constants()
-        rows = wires.head.key_rows.indices if wires.head.key_rows is not None else None
-        for (source, name), factor in wires.writes.items():
-            written = constants[rows][:, features.slices[source]].sum(axis=0) * factor / keys
-            total, size = _added(total, size, written if name == "residual" else None)
-        for writes in wires.memory_writes:
-            total, size = _added(total, size, writes["residual"] / keys if "residual" in writes else None)
+    for head in (
+        wires.head for wires in heads if not wires.is_between(None, "own")
+    ):  # that reads y, which is zero there
+        values = [np.asarray(head.memory_values)] if head.memory_size else []
+        if head.key_rows is not None and head.value is not None:
+            values.append(features.constants()[head.key_rows.indices] @ head.value)
+        written = np.concatenate(values) @ head.output[:, features.slices["residual"]]
+        total, size = total + written.mean(axis=0), size + float(np.abs(written).mean(axis=0).max())
     return float(np.abs(total).max()) + 2.0**-40 * size
-
-
-def _added(total: Array, size: float, written: Array | None) -> tuple[Array, float]:
-    return (total, size) if written is None else (total + written, size + float(np.abs(written).max()))
-
-
-def _count(wires: Wires, features: Features) -> int:
-    rows = wires.head.key_rows
-    assert rows is not None
-    return features.ahead if rows.indices is None else len(rows.indices)
 
 
 def _same(indices: npt.NDArray[np.int64] | None, wanted: Sequence[int] | None) -> bool:

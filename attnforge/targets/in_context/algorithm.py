@@ -61,11 +61,14 @@ class Algorithm:
     def step(self, x: Array, y: Array, w: Array) -> Array:
         """One exact step: what a block of attention is compared with."""
         gradient = np.swapaxes(x, -1, -2) @ self.residuals(x, y, w) / x.shape[-2]
-        penalised = np.ones((w.shape[-2], 1))
-        penalised[w.shape[-2] - self.free :] = 0.0
+        penalised = self.penalised(w.shape[-2])[:, None]
         moved = w - self.learning_rate * (gradient + self.l2 * penalised * w)
         threshold = self.learning_rate * self.l1 * penalised
         return np.asarray(moved - np.clip(moved, -threshold, threshold))
+
+    def penalised(self, inputs: int) -> Array:
+        """One for every weight that penalties are about, zero for free ones."""
+        return (np.arange(inputs) < inputs - self.free).astype(np.float64)
 
     def targets(self, y: Any, outputs: int) -> Any:
         """Values (..., n) as the y (..., n, K) of tokens: labels around zero, classes as unit vectors."""

@@ -96,17 +96,14 @@ class Iteration(PromptTarget):
         if x.ndim < 2 or x.shape[-1] != d or y.shape != x.shape[:-1] or not x.shape[-2]:
             got = f"shapes {x.shape} and {y.shape}"
             raise DomainError(f"Examples have shapes (..., n, {d}) and (..., n), n >= 1", got, "Reshape them")
-        if self.examples not in (None, x.shape[-2]):
-            raise DomainError(f"This network was built for {self.examples} examples", f"{x.shape[-2]}", "Build another")
+        self.check_examples(x.shape[-2], "Build another")
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DomainError("Examples must be finite", "NaN or infinity", "Leave these examples out")
         problem = self.algorithm.label_problem(y, self.features.outputs)
         if problem:
             raise DomainError(problem, f"values from {y.min():g} to {y.max():g}", "Encode the labels")
         largest = max(float(np.abs(x).max()), float(np.abs(y).max()) if self.has_numbers else 0.0)
-        if self.data_bound is not None and largest > self.data_bound:
-            got, remedy = f"{largest:g}", "Build with a larger data_bound, or without one"
-            raise DomainError(f"Examples must lie within the data bound {self.data_bound:g}", got, remedy)
+        self.check_within("Examples", largest)
 
     @property
     def has_numbers(self) -> bool:

@@ -111,19 +111,14 @@ class KernelAverage(PromptTarget):
         for name, values in (("X", x), ("y", y), ("X_query", queries)):
             if not np.isfinite(values).all():
                 raise DomainError(f"{name} must be finite", "NaN or infinity", "Leave these examples out")
-        largest = max(float(np.abs(values).max(initial=0.0)) for values in (x, y, queries))
-        if self.data_bound is not None and largest > self.data_bound:
-            got, remedy = f"{largest:g}", "Build with a larger data_bound, or without one"
-            raise DomainError(f"X, y and X_query must lie within the data bound {self.data_bound:g}", got, remedy)
+        self.check_within("X, y and X_query", max(float(np.abs(each).max(initial=0.0)) for each in (x, y, queries)))
 
     def _check_shapes(self, x: tuple[int, ...], y: tuple[int, ...], queries: tuple[int, ...]) -> None:
         d = self.features
         if len(x) < 2 or x[-1] != d or y[:-1] != x[:-1] or 0 in (*x[-2:], y[-1]):
             got = f"shapes {tuple(x)} and, of labels in columns, {tuple(y)}"
             raise DomainError(f"X is (..., n, {d}) and y (..., n) or (..., n, k), n >= 1", got, "Reshape them")
-        if self.examples not in (None, x[-2]):
-            wanted = f"This network was built for {self.examples} examples"
-            raise DomainError(wanted, str(x[-2]), "Build without `examples`")
+        self.check_examples(x[-2], "Build without `examples`")
         try:
             if queries[-1:] != (d,) or len(queries) < 2:
                 raise ValueError

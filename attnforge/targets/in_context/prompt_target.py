@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from attnforge.errors import TargetError
+from attnforge.errors import DomainError, TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.target import Target, TruncatedForm
 
@@ -19,6 +19,7 @@ class PromptTarget(Target):
 
     layout: Literal["function", "tokens", "prompt"] = "prompt"
     data_bound: float | None
+    examples: int | None
 
     @property
     def domain(self) -> Box:  # type: ignore[override]
@@ -42,3 +43,14 @@ class PromptTarget(Target):
         """Raise unless the bound is a positive number, or there is none."""
         if self.data_bound is not None and not (np.isfinite(self.data_bound) and self.data_bound > 0):
             raise TargetError("`data_bound` must be positive and finite", repr(self.data_bound), "Bound |x| and |y|")
+
+    def check_examples(self, count: int, remedy: str) -> None:
+        """Raise where the network was built for another number of examples."""
+        if self.examples not in (None, count):
+            raise DomainError(f"This network was built for {self.examples} examples", str(count), remedy)
+
+    def check_within(self, names: str, largest: float) -> None:
+        """Raise where data are beyond the data bound."""
+        if self.data_bound is not None and largest > self.data_bound:
+            got, remedy = f"{largest:g}", "Build with a larger data_bound, or without one"
+            raise DomainError(f"{names} must lie within the data bound {self.data_bound:g}", got, remedy)

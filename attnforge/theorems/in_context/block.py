@@ -75,7 +75,7 @@ def _update(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> L
     beta, factor = sharpness.aggregation, -algorithm.learning_rate
     heads = richardson(make, beta, factor) if sharpness.extrapolated else (make(beta, factor / beta),)
     if algorithm.l2:
-        shrink = _penalised(algorithm, features) * (-algorithm.learning_rate * algorithm.l2)
+        shrink = algorithm.penalised(features.inputs) * (-algorithm.learning_rate * algorithm.l2)
         heads = (*heads, _own(features, features.matrix(("w", 1.0)), shrink[:, None] * features.writing("w", 1.0)))
     return Attention(heads, residual=True)
 
@@ -83,7 +83,7 @@ def _update(algorithm: Algorithm, features: Features, sharpness: Sharpness) -> L
 def _proximal(algorithm: Algorithm, features: Features, beta: float) -> Layer:
     """W - clamp(w, -threshold, threshold): one gate a penalised weight."""
     threshold = algorithm.learning_rate * algorithm.l1
-    places = features.w.start + np.flatnonzero(_penalised(algorithm, features))
+    places = features.w.start + np.flatnonzero(algorithm.penalised(features.inputs))
     return Attention(tuple(_gate(features, int(j), threshold, beta, -1.0) for j in places), residual=True)
 
 
@@ -118,12 +118,6 @@ def _own(features: Features, value: Array, output: Array) -> Head:
     """A head of the state tokens whose only key is its own token: a linear map, added."""
     nothing = np.zeros((features.width, 1))
     return Head(nothing, output, state_rows(features), nothing, value, Rows("own"))
-
-
-def _penalised(algorithm: Algorithm, features: Features) -> Array:
-    found = np.ones(features.inputs)
-    found[features.inputs - algorithm.free :] = 0.0
-    return found
 
 
 def _cleared(features: Features, *names: str) -> Layer:

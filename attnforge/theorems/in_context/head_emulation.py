@@ -29,7 +29,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, gamma, machine, round_to
+from attnforge.balls import Machine, SoftmaxArithmetic, gamma, machine, round_to
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term
 from attnforge.targets.in_context import AttentionHead, HeadShape
@@ -37,8 +37,6 @@ from attnforge.targets.in_context import AttentionHead, HeadShape
 Array = npt.NDArray[np.float64]
 
 NAME = "head_emulation"
-EXPONENTIAL = {"float64": 8, "float32": 40}  # roundings charged to one: 4 units in the last place, 20 in float32
-KEYS = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
 CAUCHY = 2.18  # above sinh 1 / cos 1 = 2.1751
 FINEST = 60  # the smallest t that is looked at is 2^-60
 
@@ -91,12 +89,15 @@ def best_sharpness(features: int, data_bound: float, dtype: str) -> float:
     >>> best_sharpness(4, 1.0, "float64"), best_sharpness(4, 1.0, "float32")
     (0.0009765625, 0.0625)
     """
-    _runs_in(dtype)
+    model = machine(dtype)
+    if SoftmaxArithmetic(model, 1).is_half:
+        remedy = "Use float64 or float32"
+        raise RefusalError("Small sharpness needs a dtype that keeps small differences", dtype, remedy)
     if not (math.isfinite(data_bound) and data_bound > 0):
         raise TargetError("`data_bound` must be a positive number", repr(data_bound)[:80], "Give the largest |x|")
     largest = math.floor(math.log2(1 / data_bound)) - 2  # t at most 1/4
     tried = [2.0**exponent for exponent in range(largest, largest - FINEST, -1)]
-    return min(tried, key=lambda beta: sum(_relative(features, data_bound, beta, machine(dtype))))
+    return min(tried, key=lambda beta: sum(_relative(features, data_bound, beta, model)))
 
 
 def _relative(features: int, data_bound: float, beta: float, model: Machine) -> tuple[float, float]:
@@ -107,14 +108,6 @@ def _relative(features: int, data_bound: float, beta: float, model: Machine) -> 
     """
     t = beta * data_bound
     truncation = CAUCHY / 3 * (16 * t**4 / (1 - 4 * t * t) - 4 * t**4 / (1 - t * t))
-    blocks = math.ceil(2 * features / KEYS)
-    count = 4 * features + 2 * (EXPONENTIAL[model.name] + 2) * blocks + 24
-    return truncation, 1.5 * gamma(count, model.accumulation) * math.exp(4 * t) / t
-
-
-def _runs_in(dtype: str) -> Machine:
-    model = machine(dtype)
-    if dtype not in EXPONENTIAL:
-        remedy = "Use float64 or float32"
-        raise RefusalError("Small sharpness needs a dtype that keeps small differences", dtype, remedy)
-    return model
+    run = SoftmaxArithmetic(model, 2 * features)
+    rounding = run.mean(after=24) + 2 * (run.exponentials() + gamma(run.blocks, run.unit))
+    return truncation, 1.5 * float(rounding) * math.exp(4 * t) / t

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attnforge.balls import machine
+from attnforge.balls import Up, machine
 from attnforge.certification.in_context.aggregation import LANES, summation
 from attnforge.targets.in_context.features import places
 
@@ -35,7 +35,7 @@ def mirrored(x, ahead=2):
 
 
 def bound(terms, ahead=2, departed=0.0):
-    return float(summation(terms[ahead:, None], ahead, SINGLE, 1.0, departed)[0])
+    return float(summation(terms[ahead:, None], ahead, SINGLE, Up.of(1.0), Up.of(departed))[0])
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -84,5 +84,5 @@ def test_mirror_images_at_the_end_would_cost_more():
 @pytest.mark.parametrize(("scale", "departed"), [(math.inf, 0.0), (1.0, math.inf), (1e308, 0.0)])
 def test_what_overflows_has_no_bound(scale, departed):
     with np.errstate(over="ignore"):
-        found = summation(np.full((4, 1), 100.0), 0, SINGLE, scale, departed)
-    assert found[0] == math.inf
+        found = summation(np.full((4, 1), 100.0), 0, SINGLE, Up.of(scale), Up.of(departed))
+    assert float(found[0]) == math.inf
