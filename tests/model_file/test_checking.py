@@ -23,7 +23,8 @@ def test_every_kind_gets_its_verdict(kind, tmp_path):
 def test_progress_is_a_fraction_and_few_cells_do_not_decide(tmp_path):
     write(stored(KINDS["formula of two inputs"]()), tmp_path / "net")
     told: list[float] = []
-    assert check(tmp_path / "net", cells=2, workers=1, progress=lambda fraction, _: told.append(fraction)).verdict == "undecided"
+    found = check(tmp_path / "net", cells=2, workers=1, progress=lambda fraction, _: told.append(fraction))
+    assert found.verdict == "undecided"
     assert all(0 <= fraction <= 1 for fraction in told)
 
 
