@@ -62,7 +62,7 @@ def equations() -> list[dict[str, str]]:
 
 def domain_of(row: dict[str, str]) -> dict[str, tuple[float, float]]:
     """The inputs and their ranges."""
-    numbers = range(1, int(row["# variables"]) + 1)
+    numbers = [i for i in range(1, 11) if row.get(f"v{i}_name")]
     return {row[f"v{i}_name"]: (float(row[f"v{i}_low"]), float(row[f"v{i}_high"])) for i in numbers}
 
 
