@@ -5,7 +5,7 @@ form. Sums and multiples of affine forms are affine; functions, sums and product
 again, and become one row, however many operations they contain. Only where two forms meet is anything written down:
 - a sum of ridges along different forms: each becomes a register, and the sum is affine;
 - a product: factors along one form are one factor. Factors that are exponentials, or ridges that keep their sign and
-  vary by no more than ``MOST_DECADES``, add up in logarithms, $v\,e^{l}$; affine factors are multiplied in pairs.
+  vary by no more than ``MOST_DYNAMIC``, add up in logarithms, $v\,e^{l}$; affine factors are multiplied in pairs.
   Where there is no affine factor the product is the ridge $e^{l}$ along l, and waits;
 - a kink, of an affine form.
 Roots and powers of products are products of powers where the factors are positive.
@@ -205,7 +205,7 @@ class _Work:
         scale, exponent = _exponential(tree)
         if exponent is not None:
             return self._scaled_register(scale, Registered("exponential", of("exp", exponent), (exponent, ONE)))
-        return self._write(Registered("row", tree, (_form_along(tree, value.direction),)))
+        return self._write(Registered("row", tree, (_first_form(tree),)))
 
     def _scaled_register(self, scale: Node, step: Registered) -> Value:
         return self.scaled(scale, self._write(step))
@@ -357,7 +357,8 @@ class _Work:
             return times(scale, factor)
         within = self.range(whole.tree)
         sign = 0 if is_undefined(within) else int(within.lower > 0) - int(within.upper < 0)
-        if not sign or not within.upper * sign * 1 / (within.lower * sign) < MOST_DYNAMIC**sign:
+        ends = sorted((abs(within.lower), abs(within.upper)), key=float)
+        if not sign or not ends[1] < MOST_DYNAMIC * ends[0]:
             plain.append(self.affine(whole))
             return scale
         base, power = group[0]
@@ -366,7 +367,7 @@ class _Work:
             return scale
         positive = whole.tree if sign > 0 else minus(whole.tree)
         tree = of("log", positive)
-        logs.append(self._write(Registered("row", tree, (_form_along(tree, whole.direction),))).tree)
+        logs.append(self._write(Registered("row", tree, (_first_form(tree),))).tree)
         return scale if sign > 0 else minus(scale)
 
     def _products(self, factors: Sequence[Value]) -> Value:
@@ -523,7 +524,7 @@ def _affine(tree: Node) -> Value:
     return Value(tree, along, True)
 
 
-def _form_along(tree: Node, direction: dict[int, float]) -> Node:
+def _first_form(tree: Node) -> Node:
     """The first form of an expression along one."""
     return next(iter(Step.of(tree).forms.values())).tree
 
