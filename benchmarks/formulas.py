@@ -13,6 +13,10 @@ the network runs at fresh points of the domain, corners included, and is compare
 evaluated by mpmath with 400 digits: fifty are left where numbers of 1e150 and 1e-150 meet twice. Points at which
 400 digits do not tell the side of a jump are left out. The evaluator here shares the parser with the package, and
 nothing else. ``misjudged`` are certificates whose estimate is not the error at the point that they state.
+
+With ``--graphs`` the formulas are those that become graphs of registers: three to eight inputs, any operators nested up
+to six deep, ranges as people give them, compiled with ``construction="graph"`` in float64, or every fifth one in
+float32. The summary goes to ``formulas_graphs.md``.
 """
 
 from __future__ import annotations
@@ -45,9 +49,9 @@ from benchmarks.soundness import Array, Line, Rng, _mend, _one_thread, machine, 
 
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.formulas"
 RESULTS = Path(__file__).parent / "results"
-LINES, SUMMARY = "formulas.jsonl", "formulas.md"
+LINES, SUMMARY, GRAPHS = "formulas.jsonl", "formulas.md", "formulas_graphs.md"
 DTYPES = ("float64", "float32", "bfloat16", "float16")
-NAMES = ("x", "y", "z", "u", "v", "w")
+NAMES = ("x", "y", "z", "u", "v", "w", "p", "q")
 DIGITS, LOST = 400, 350  # decimal digits, and those that cancellation may take before a sign is not known
 POINTS = 60  # fresh ones a network
 TIMEOUT = 5.0  # seconds that a formula may take to be compiled and proved
@@ -182,6 +186,29 @@ class Drawn:
     box: dict[str, tuple[float, float]]
     dtype: str
     tol: float
+    construction: str = "auto"
+
+
+def draw_graph(seed: int) -> Drawn:
+    """The formula of a seed that is to become a graph."""
+    rng = np.random.default_rng([15, seed])
+    names = NAMES[: int(rng.integers(3, len(NAMES) + 1))]
+    box = {name: pick(rng, (-1.0, 1.0), (0.0, 1.0), (1.0, 3.0), (1.0, 5.0), (-2.0, 0.5)) for name in names}
+    text = _nested(list(rng.permutation(list(names))), int(rng.integers(2, 7)), rng)
+    dtype = "float32" if rng.random() < 0.2 else "float64"
+    return Drawn(text, box, dtype, _tolerance(text, box, dtype, rng), "graph")
+
+
+def _nested(names: list[str], depth: int, rng: Rng) -> str:
+    """Operators over operators; a leaf is an input, or a sum of some."""
+    if depth == 0 or len(names) == 1:
+        return " + ".join(f"{number(rng.uniform(-2, 2), rng)}*{name}" if rng.random() < 0.5 else name for name in names)
+    cut = int(rng.integers(1, len(names)))
+    u, v = _nested(names[:cut], depth - 1, rng), _nested(names[cut:], depth - 1, rng)
+    usual = ("({u})*({v})", "({u}) + ({v})", "({u}) - ({v})", "({u})/(1.5 + ({v})^2)", *POWERS)
+    pattern = pick(rng, *usual) if rng.random() < 0.6 else pick(rng, *FUNCTIONS.values())
+    found = pattern.format(u=u, v=v)
+    return found if "{v}" in pattern else f"({found}) + ({v})"
 
 
 def draw(seed: int) -> Drawn:
@@ -320,13 +347,14 @@ def fresh_points(box: dict[str, tuple[float, float]], rng: Rng) -> Array:
 # Running
 
 
-def line(seed: int, lowered: float = 1.0) -> Line:
+def line(seed: int, lowered: float = 1.0, graphs: bool = False) -> Line:
     """One formula: what was drawn, proved and seen, or why there is no network."""
-    drawn = draw(seed)
+    drawn = draw_graph(seed) if graphs else draw(seed)
     found: Line = {"seed": seed, "target": drawn.text, "domain": drawn.box, "dtype": drawn.dtype, "tol": drawn.tol}
     started = time.monotonic()
     try:
-        net = af.compile(drawn.text, drawn.box, drawn.tol, dtype=drawn.dtype, timeout=TIMEOUT)
+        given = {"dtype": drawn.dtype, "construction": drawn.construction, "timeout": TIMEOUT}
+        net = af.compile(drawn.text, drawn.box, drawn.tol, **given)
     except AttnforgeError as error:
         kind = "violation" if "No measured error may exceed" in str(error) else "refused"
         return _ended(found | {"status": kind, "text": f"{type(error).__name__}: {error}"[:300]}, started)
@@ -370,7 +398,7 @@ def _rounding(net: af.Compiled) -> float:
     return 32 * machine_of(net.dtype).roundoff * max(sizes, default=1.0)
 
 
-def run(path: Path, formulas: int, first: int, workers: int, lowered: float) -> None:
+def run(path: Path, formulas: int, first: int, workers: int, lowered: float, graphs: bool) -> None:
     """Append lines until there are as many as asked for."""
     _mend(path)
     lines = read(path)
@@ -380,7 +408,7 @@ def run(path: Path, formulas: int, first: int, workers: int, lowered: float) -> 
     with path.open("a") as file, multiprocessing.get_context("spawn").Pool(workers, _one_thread) as pool:
         while done < formulas:
             batch = list(itertools.islice(seeds, min(BATCH * workers, formulas - done)))
-            for found in pool.imap(partial(line, lowered=lowered), batch):
+            for found in pool.imap(partial(line, lowered=lowered, graphs=graphs), batch):
                 file.write(json.dumps(found) + "\n")
                 file.flush()
                 done += 1
@@ -397,7 +425,7 @@ def _is_failure(found: Line) -> bool:
 # Summary
 
 
-def summary(lines: Sequence[Line], command: str) -> list[str]:
+def summary(lines: Sequence[Line], command: str, title: str = "Random formulas of hostile scales") -> list[str]:
     """The page."""
     status = Counter(each["status"] for each in lines)
     bounded = [each for each in lines if each.get("bound") is not None]
@@ -406,7 +434,7 @@ def summary(lines: Sequence[Line], command: str) -> list[str]:
     seconds = np.array([each["seconds"] for each in lines])
     late, misjudged = (sum(bool(each.get(name)) for each in lines) for name in ("late", "misjudged"))
     return [
-        "# Random formulas of hostile scales",
+        f"# {title}",
         "",
         f"Made by `{command}`. {machine()}",
         "",
@@ -432,6 +460,8 @@ def summary(lines: Sequence[Line], command: str) -> list[str]:
 def _rows(lines: Sequence[Line]) -> Iterator[str]:
     for inputs in range(1, len(NAMES) + 1):
         group = [each for each in lines if len(each["domain"]) == inputs]
+        if not group:
+            continue
         status = Counter(each["status"] for each in group)
         bounded = [each for each in group if each.get("bound")]
         broken = sum(each["violated"] for each in bounded) + status["violation"]
@@ -461,21 +491,25 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the summary")
     parser.add_argument("--summary", action="store_true", help="write the summary of the lines there are")
     parser.add_argument("--only", type=int, metavar="SEED", help="this formula alone; prints its line")
+    parser.add_argument("--graphs", action="store_true", help="formulas of three to eight inputs, as graphs")
     parser.add_argument("--lowered", type=float, default=1.0, help="part of every bound to compare with")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.only is not None:
-        print(json.dumps(line(options.only, options.lowered), indent=1))
+        print(json.dumps(line(options.only, options.lowered, options.graphs), indent=1))
         return
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / LINES
     print(f"attnforge from {Path(af.__file__).parent}", file=sys.stderr)
     if not options.summary:
-        run(path, options.formulas, options.seed, options.workers, options.lowered)
-    page = summary(read(path), f"{COMMAND} --formulas {options.formulas} --seed {options.seed}")
+        run(path, options.formulas, options.seed, options.workers, options.lowered, options.graphs)
+    command, name = f"{COMMAND} --formulas {options.formulas} --seed {options.seed}", SUMMARY
+    page = summary(read(path), command)
+    if options.graphs:
+        page, name = summary(read(path), f"{command} --graphs", "Random graphs of registers"), GRAPHS
     print("\n".join(page))
     options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / SUMMARY).write_text("\n".join(page) + "\n")
+    (options.results / name).write_text("\n".join(page) + "\n")
 
 
 if __name__ == "__main__":

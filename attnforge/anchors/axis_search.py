@@ -57,7 +57,7 @@ class AxisSearch:
         self.relative = min(0.5, tol / size) if size else 0.5
         self._cuts = cuts_between(min(1e-2, max(0.1 * self.relative, 30 * finest)), finest)
         self._uniform: dict[int, list[Fit]] = {}
-        self._least = math.inf
+        self._least, self._noisy = math.inf, False
 
     def smallest(self, tol: float) -> Fit:
         """The fit with the fewest anchors whose residual is at most tol."""
@@ -111,10 +111,12 @@ class AxisSearch:
             for c in TEMPERATURES:
                 most = min(len(fit.axis) for fit in found) if found else self.most
                 found += self._coarsest(growth, c, tol, most)
+                if not found and self._noisy:
+                    return None
         return min(found, key=lambda fit: len(fit.axis)) if found else None
 
     def _coarsest(self, growth: float, c: float, tol: float, most: int) -> list[Fit]:
-        low, high = 0, len(SCALES)
+        low, high, coarser = 0, len(SCALES), math.inf
         best: list[Fit] = []
         while low < high:
             middle = (low + high) // 2
@@ -122,8 +124,11 @@ class AxisSearch:
             if fit is None or fit.residual <= tol:
                 high = middle
                 best = [fit] if fit is not None else best
+            elif fit.residual > 2 * coarser:  # a finer mesh is worse: what is left is rounding of the scores
+                self._noisy = True
+                return best
             else:
-                low = middle + 1
+                low, coarser = middle + 1, fit.residual
         return best
 
     def _graded(self, scale: float, growth: float, c: float, tol: float, most: int) -> Fit | None:
@@ -170,7 +175,7 @@ class AxisSearch:
 
     @cached_property
     def _spacing(self) -> Spacing:
-        return Spacing.wanted(self.panels, self.edges, self.tol)
+        return Spacing.wanted(self.panels, self.edges, self.tol, self.columns)
 
     def _samples(self, count: int) -> Samples:
         """Points in every panel, at least three an anchor; checks between them."""

@@ -34,15 +34,22 @@ class Spacing:
     gaps: Array
 
     @classmethod
-    def wanted(cls, panels: Panels, edges: Sequence[Edge], tol: float) -> Spacing:
-        """What the panels and the edges ask for at this tolerance."""
+    def wanted(cls, panels: Panels, edges: Sequence[Edge], tol: float, columns: Array) -> Spacing:
+        """What the panels, with the values (M, q) at their nodes, and the edges ask for at this tolerance.
+
+        Panels resolve f more closely than that. The degree that counts is the one beyond which all coefficients are
+        within a quarter of the tolerance together; where it is 0 a panel asks for nothing, as do the last of those that
+        shrink towards a singular end.
+        """
         lengths, sharp = np.diff(panels.edges), [edge for edge in edges if edge.jump > 0]
         at = np.array([edge.at for edge in sharp])
+        degrees = np.array([_degree(part, tol / 4) for part in panels.coefficients(columns)])
+        gaps = np.where(degrees > 0, lengths / np.maximum(degrees, 1), lengths.max() * len(lengths))
         at_edges = np.array([(6 * tol / edge.jump) ** (1 / edge.order) for edge in sharp])
         return cls(
             np.concatenate([panels.edges[:-1], at]),
             np.concatenate([panels.edges[1:], at]),
-            np.concatenate([lengths / np.array(panels.degrees), at_edges]),
+            np.concatenate([gaps, at_edges]),
         )
 
     @property
@@ -73,3 +80,9 @@ class Spacing:
         steps = np.concatenate([[0.0], np.geomspace(finest / 8, upper - lower, int(FINE * (octaves + 3)))])
         ends = np.unique(np.concatenate([self.left, self.right]))
         return np.unique(np.clip(np.concatenate([ends[:, None] + steps, ends[:, None] - steps]).ravel(), lower, upper))
+
+
+def _degree(coefficients: Array, tol: float) -> int:
+    """The degree of the shortest polynomial that differs from this one by at most tol."""
+    tails = np.abs(coefficients[::-1]).cumsum(axis=0)[::-1].max(axis=1)
+    return int(np.count_nonzero(tails[1:] > tol))

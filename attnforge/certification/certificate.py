@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from attnforge.balls import machine
 from attnforge.errors import CertificateError
@@ -41,6 +41,21 @@ class Estimate:
     at: tuple[float, ...]
 
 
+class LocalBound(NamedTuple):
+    """A register of a graph: its range in a run, how far its head may be from its formula, and what that does.
+
+    ``sensitivity`` is the largest derivative of an output by the register, ``share`` the part of the bound that is due
+    to the register.
+    """
+
+    name: str
+    lower: float
+    upper: float
+    error: float
+    sensitivity: float
+    share: float
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What is known of a network's error.
@@ -52,6 +67,8 @@ class Certificate:
     Of one prompt ``domain`` is empty; of an algorithm there is also ``step``, the parts of the largest error of
     one step, ``contraction``, the Lipschitz constant q of a step, and ``minimiser``, a bound of the Euclidean distance
     to the minimiser, None where q = 1: nothing then says how fast the exact iteration converges.
+
+    Of a graph ``registers`` says what each of its heads adds.
     """
 
     status: Status
@@ -67,6 +84,7 @@ class Certificate:
     step: Mapping[str, float] | None = None
     contraction: float | None = None
     minimiser: float | None = None
+    registers: tuple[LocalBound, ...] = ()
 
     def __str__(self) -> str:
         if self.bound is None:
@@ -104,6 +122,8 @@ class Certificate:
                 "contraction": self.contraction.hex(),
                 "minimiser": None if self.minimiser is None else self.minimiser.hex(),
             }
+        if self.registers:
+            data["registers"] = [[each.name, *(value.hex() for value in each[1:])] for each in self.registers]
         return json.dumps(data)
 
     @classmethod
@@ -123,6 +143,7 @@ class Certificate:
                 digest=str(data["digest"]),
                 target=str(data["target"]),
                 estimate=None if estimate is None else _estimate(estimate),
+                registers=tuple(_local_bound(*entry) for entry in data.get("registers", [])),
                 **({} if drift is None else _drift(drift)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
@@ -157,6 +178,10 @@ def _estimate_data(estimate: Estimate) -> dict[str, Any]:
 
 def _estimate(data: Mapping[str, Any]) -> Estimate:
     return Estimate(_finite(data["error"]), tuple(_finite(value) for value in data["at"]))
+
+
+def _local_bound(name: str, *numbers: str) -> LocalBound:
+    return LocalBound(str(name), *map(_finite, numbers))
 
 
 def _drift(data: Mapping[str, Any]) -> dict[str, Any]:

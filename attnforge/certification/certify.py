@@ -83,6 +83,11 @@ def _check_shapes(network: Network, target: Target) -> None:
     if not takes or rows != network.tokens or (tokens and network.tokens not in (None, *tokens)):
         got = f"{(network.tokens, network.features)} to {(rows, width)}, second input {network.context}"
         raise CertificateError(f"The network must take the target's inputs of shape {shape}, row for row", got, OWN)
+    listed = [rows.indices for head in network.heads for rows in (head.query_rows, head.key_rows) if rows is not None]
+    most = max((int(each.max()) for each in listed if each is not None and len(each)), default=-1)
+    if tokens and most >= tokens[0]:
+        got = f"token {most} of {tokens[0]}"
+        raise CertificateError("Heads ask and read tokens that the target has", got, OWN)
 
 
 def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype: str) -> Certificate:
@@ -99,6 +104,7 @@ def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype
         domain=tuple(zip(box.lower.ravel().tolist(), box.upper.ravel().tolist(), strict=True)),
         digest=digest(network),
         target=target_digest(target),
+        registers=() if sampled else proof.registers,
     )
 
 

@@ -88,7 +88,7 @@ def _measured(scores: Scores, cells: Cells, machine: Machine) -> tuple[float, Up
     disturbance = dot(Up.of(rest), size).most() + scores.noise.most()
     check_clear(disturbance, machine)
     linear, constant, lever = fit[:, :inputs], fit[:, inputs], fit[:, inputs + 1 :]
-    scale, per_step = _reciprocal(np.array(2 * c)), _reciprocal(cells.grid.steps)
+    scale, per_step = Balls.exact(2 * c).inverse(), Balls.exact(cells.grid.steps).inverse()
     tilt = Balls.exact(linear) * scale - Balls.exact(np.eye(inputs)) * per_step
     seen = tilt @ scores.box + Balls.exact(constant) * scale + _origin(cells.grid) * per_step
     position = Up.of(seen) + dot(Up.of(lever), scores.error) * Up.of(scale)
@@ -98,10 +98,6 @@ def _measured(scores: Scores, cells: Cells, machine: Machine) -> tuple[float, Up
 
 def _columns(*parts: Balls) -> Balls:
     return Balls(np.hstack([part.mid for part in parts]), np.hstack([part.rad for part in parts]))
-
-
-def _reciprocal(values: Array) -> Balls:
-    return Balls.between((1 - 2.0**-51) / values, (1 + 2.0**-51) / values)
 
 
 def _origin(grid: ProductGrid) -> Balls:

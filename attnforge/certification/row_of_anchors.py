@@ -225,14 +225,10 @@ def _departure(
     straight: tuple[Balls, Balls], form: Form, step: float, reference: Balls, c: float
 ) -> tuple[Balls, Balls]:
     """G / (2c) minus (y - L_ref) / h, as slope and constant."""
-    scale, per_step = _reciprocal(2 * c), _reciprocal(step)
+    scale, per_step = Balls.exact(2 * c).inverse(), Balls.exact(step).inverse()
     slope = straight[0] * scale - Balls(form.weights.mid[:, :, None], form.weights.rad[:, :, None]) * per_step
     wanted = (form.offsets - reference) * per_step
     return slope, straight[1] * scale - Balls(wanted.mid[:, None], wanted.rad[:, None])
-
-
-def _reciprocal(value: float) -> Balls:
-    return Balls.between(1 / value * (1 - 2.0**-51), 1 / value * (1 + 2.0**-51))
 
 
 def _query_magnitude(query: Tokens, form: Form) -> tuple[Array, Array]:

@@ -20,7 +20,8 @@ from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitt
 from attnforge.certification.enclosure.rows import prove_rows
 from attnforge.certification.enclosure.several_inputs import ENCLOSED
 from attnforge.certification.enclosure.stack import prove_stack
-from attnforge.certification.graph import is_graph, prove_graph
+from attnforge.certification.graph.layout import is_graph
+from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.in_context.head import bound_head
 from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
 from attnforge.certification.statement import Proof, Statement
@@ -194,10 +195,7 @@ def _enclosed(statement: Statement) -> Proof:
     target = statement.target
     if not may_be_enclosed(target):
         return Proof({"fit": np.inf})
-    found = prove_fitted(
-        statement.run, target, statement.domain, statement.machine, statement.progress, statement.effort
-    )
-    return Proof(found.parts, assumptions=() if statement.domain.lower.size == 1 else (ENCLOSED,), limit=found.limit)
+    return replace(prove_fitted(statement), assumptions=() if statement.domain.lower.size == 1 else (ENCLOSED,))
 
 
 def _stacked(statement: Statement) -> Proof:

@@ -1,6 +1,6 @@
 r"""A soft head over the cells of a product grid against a formula: its error by enclosure, and what rounding adds.
 
-Scores $c\sum_a (2 u_a\kappa_a - \kappa_a^2)$ are sums over the axes, so weights are products, and jets on boxes
+Scores $c\sum_a (2 u_a\kappa_a - \kappa_a^2)$ are sums over the axes, so weights are products, and models on boxes
 (:mod:`.enclosure.several_inputs`) are cheap, if the keys show it: their offsets mix all axes. So the head is compared
 with one that has, for every axis, a slope and an offset of its own at every rung, means over the keys there. Scores
 that differ by at most d, up to a common term, move every weight by a factor in $[e^{-2d}, e^{2d}]$ and the output by at

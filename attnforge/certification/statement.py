@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Machine, add_up
-from attnforge.certification.certificate import Status
+from attnforge.certification.certificate import LocalBound, Status
 from attnforge.effort import NORMAL, Effort
 from attnforge.network import Network
 from attnforge.targets import Box, Target
@@ -41,13 +41,14 @@ class Statement:
 class Proof:
     """Named parts that add up to the bound, and what it rests on; ``limit`` is what kept it from being smaller.
 
-    A bound that is infinite is none: then the search for it ended at the limit.
+    A bound that is infinite is none: then the search for it ended at the limit. ``registers`` are those of a graph.
     """
 
     parts: Mapping[str, float]
     status: Status = "proved"
     assumptions: tuple[str, ...] = ()
     limit: str | None = None
+    registers: tuple[LocalBound, ...] = ()
 
     @property
     def bound(self) -> float:

@@ -1,12 +1,9 @@
 r"""Where a target's values lie on boxes: by its Lipschitz constant, or enclosed.
 
 Of a callable with $|f(x) - f(y)| \le L\|x - y\|$ the range over a box with midpoint m and radii r is
-$f(m) \pm L\|r\|$, on condition that L is right. A formula is expanded at m, with Lagrange's remainder,
-$$ |f(m + t) - f(m)| \le \sum_i |\partial_i f(m)|\,r_i
-   + \sum_{|\alpha| = 2} \sup |\partial^\alpha f / \alpha!|\,r^\alpha , $$
-off by a multiple of $r^2$ only and computed for many boxes at once, or by the ball of all its values, which is better
-on large boxes; where it has no jet (a kink, a pole) or has more
-inputs than jets are made for, it is evaluated on intervals, which proves the range as well.
+$f(m) \pm L\|r\|$, on condition that L is right. A formula is a Taylor model on each of many boxes at once
+(:mod:`.enclosure.formula_models`) of degree 1, whose range is off by a multiple of $r^2$ only, and a ball of all its
+values, which is better on large boxes. With more inputs than models are made for it is evaluated on intervals.
 """
 
 from __future__ import annotations
@@ -18,7 +15,9 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import Balls, precision
-from attnforge.certification.enclosure.formula_jets import formula_jets
+from attnforge.certification.enclosure.degrees import degrees
+from attnforge.certification.enclosure.formula_models import formula_models
+from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.targets import Formula, Target
 from attnforge.targets.expression.evaluate import bounds
@@ -28,8 +27,8 @@ Array = npt.NDArray[np.float64]
 Range = Callable[[Array, Array], tuple[Array, Array]]
 
 MOST_INPUTS = 4  # of a formula that is expanded
-THINNEST = 2.0**-500  # radii below are enlarged: their squares must not vanish
-BLURRED = 2.0**-46  # of a value: jets around a point that are wider give way to balls of more bits
+LARGE = 16  # a box is, where what an expansion leaves out is no smaller a part of the range than one of so many
+BLURRED = 2.0**-46  # of a value: models at a point that are wider give way to balls of more bits
 
 NORMS: dict[str, Callable[[Array], Array]] = {
     "sup": lambda r: r.max(axis=1),
@@ -48,13 +47,13 @@ def range_of(target: Target) -> Range:
 def values_at(target: Target, points: Array) -> Balls:
     """Values (B, K) at points (B, D), all outputs of all tokens in a row: a formula's enclosed, a callable's as given.
 
-    Jets hold the formula's values within a few roundings of each operation, many points at once; where cancellation
+    Models hold the formula's values within a few roundings of each operation, many points at once; where cancellation
     leaves less than that, balls of as many bits as it takes are asked.
     """
     if not isinstance(target, Formula):
         return Balls.exact(seen_at(target, points))
-    jets, _ = formula_jets(target.tree, target.names, points, np.zeros_like(points), 1)
-    mid, rad = jets.mid[0].copy(), jets.rad[0].copy()
+    model = _model(target, Models.constant(degrees(points.shape[1], 1), points))
+    mid, rad = model.c[0].copy(), model.rest.values.copy()
     with np.errstate(invalid="ignore"):
         lost = np.flatnonzero(~(rad <= BLURRED * np.abs(mid)))
     if len(lost):
@@ -89,28 +88,20 @@ def _enclosed(target: Formula) -> Range:
     def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
         if len(target.names) > MOST_INPUTS:
             return _by_intervals(target, lower, upper)
-        low, high = _expanded(target, lower, upper)
-        rough = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high))[:, 0])
-        if len(rough):
-            low[rough], high[rough] = _by_intervals(target, lower[rough], upper[rough])
-        return low, high
+        inputs = Models.variables(degrees(lower.shape[1], 1), lower, upper)
+        with np.errstate(all="ignore"):
+            model = _model(target, inputs)
+            low, high = model.range()
+            if len(large := np.flatnonzero(~(LARGE * model.rest.values <= high - low))):
+                ends = _model(target, inputs[large].flat()).range()
+                low[large], high[large] = np.fmax(low[large], ends[0]), np.fmin(high[large], ends[1])
+        return low[:, None], high[:, None]
 
     return bounds_on
 
 
-def _expanded(target: Formula, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Ranges (B, 1) by Taylor's formula and by balls; not finite where there are no jets."""
-    middle = lower / 2 + upper / 2
-    radius = np.maximum(np.nextafter(np.maximum(upper - middle, middle - lower), np.inf), THINNEST)
-    at, over = formula_jets(target.tree, target.names, middle, radius, 2)
-    with np.errstate(all="ignore"):
-        sizes = np.where((at.table.totals == 2)[:, None], over.balls().magnitude(), at.balls().magnitude())
-        terms = [size * np.prod(radius**power, axis=1) for size, power in zip(sizes, at.table.exponents, strict=True)]
-        reach = (np.sum(terms[1:], axis=0) + at.rad[0] + 2.0**-50 * np.abs(at.mid[0])) * (1 + 2.0**-44)
-        whole = over.rad[0] + 2.0**-50 * np.abs(over.mid[0])
-        low = np.maximum(at.mid[0] - reach, np.nextafter(over.mid[0] - whole, -np.inf))
-        high = np.minimum(at.mid[0] + reach, np.nextafter(over.mid[0] + whole, np.inf))
-    return low[:, None], high[:, None]
+def _model(target: Formula, inputs: Models) -> Models:
+    return formula_models(target.tree, {name: inputs[:, i] for i, name in enumerate(target.names)})
 
 
 def _by_intervals(target: Formula, lower: Array, upper: Array) -> tuple[Array, Array]:

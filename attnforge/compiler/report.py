@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnforge.certification import Certificate
-from attnforge.compiler.registers import registers
+from attnforge.certification.certificate import LocalBound
+from attnforge.compiler.registers import Register, registers
 from attnforge.network import count_parameters
 from attnforge.targets import Box, Formula, Formulas
 
 SHOWN = 24  # registers that are listed
+INDENT = 14  # columns before the values
+COLUMNS = ("register", "layer", "keys", "range", "local bound", "sensitivity", "share", "formula")
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled
@@ -57,9 +61,28 @@ def _heads(compiled: Compiled) -> dict[str, str]:
     known = registers(compiled.network)
     if not known:
         return {"sharpness": _sharpness(compiled)}
-    shown = [f"{each.name} = {each.formula}  (layer {each.layer}, {each.keys} keys)" for each in known[:SHOWN]]
-    more = [f"and {len(known) - SHOWN} more"] if len(known) > SHOWN else []
-    return {"registers": ("\n" + " " * 14).join([*shown, *more])}
+    return {"registers": ("\n" + " " * INDENT).join(_table(known, compiled.certificate))}
+
+
+def _table(known: Sequence[Register], certificate: Certificate | None) -> list[str]:
+    """A line a register; of many those that add most to the bound."""
+    proved = {} if certificate is None else {each.name: each for each in certificate.registers}
+    order = sorted(known, key=lambda each: -proved[each.name].share if each.name in proved else 0.0)
+    kept = {each.name for each in order[:SHOWN]}
+    rows = [COLUMNS]
+    for each in known:
+        if each.name in kept:
+            local = proved.get(each.name)
+            numbers = ("",) * 4 if local is None else _numbers(local)
+            rows.append((each.name, str(each.layer), str(each.keys), *numbers, each.formula))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS) - 1)]
+    lines = ["  ".join([*(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]
+    return [*lines, *([f"and {len(known) - SHOWN} more, which add less"] if len(known) > SHOWN else [])]
+
+
+def _numbers(local: LocalBound) -> tuple[str, str, str, str]:
+    inside = f"[{local.lower:.3g}, {local.upper:.3g}]"
+    return inside, f"{local.error:.1e}", f"{local.sensitivity:.2g}", f"{local.share:.0%}"
 
 
 def report(compiled: Compiled) -> str:

@@ -6,6 +6,7 @@ has one; linear maps pass features on where they have a weight. Features that no
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -23,6 +24,7 @@ Flags = npt.NDArray[np.bool_]
 
 SINGLE = 10  # heads of a layer, and inputs and outputs, that have nodes of their own; more are folded into groups
 GROUPS = 5  # nodes of a folded layer
+REGISTER = r"r\[(\d+)\]"
 STAGES = 14  # stages shown; of deeper networks the first and the last ones
 FIRST, LAST = 7, 5
 
@@ -221,9 +223,15 @@ def _has_heads(state: _State) -> bool:
 
 
 def _reading(head: Head, feeds: Flags, inputs: _Inputs, *, first: bool) -> str:
-    """What a head is a function of, in words: inputs, a form of them, or the unit whose value it reads."""
+    """What a head is a function of, in words: inputs, a form of them, or the unit whose value it reads.
+
+    Of a graph of registers, which formula of which inputs and registers it writes.
+    """
     claims, size = head.claims, inputs.size
     names = inputs.names or tuple(f"x{i}" for i in range(size))
+    if claims is not None and claims.formula is not None:
+        written = np.flatnonzero((head.output != 0).any(axis=0))
+        return f"r[{written[0]}] = {re.sub(REGISTER, lambda found: _register(int(found[1]), names), claims.formula)}"
     if first and claims is not None and claims.forms is not None and claims.forms.shape[1] == size + 1:
         if np.count_nonzero(claims.forms[:, :-1], axis=1).max() > LONGEST:
             return f"{_used(claims.forms)} inputs"
@@ -236,6 +244,11 @@ def _reading(head: Head, feeds: Flags, inputs: _Inputs, *, first: bool) -> str:
         return f"unit {int(units[0])}" if varying > 1 else "w · x + t"
     features = f"{varying} feature{'s' * (varying != 1)}"
     return f"{len(units)} of {features}" if len(units) < varying else features
+
+
+def _register(number: int, names: Sequence[str]) -> str:
+    """An input by its name, another register by its number."""
+    return names[number - 1] if 0 < number <= len(names) else f"r[{number}]"
 
 
 def _several(words: Sequence[str]) -> str:

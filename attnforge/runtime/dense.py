@@ -10,6 +10,8 @@ magnitude slower. The sharpness is folded into the weights, so the scale is 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -27,6 +29,17 @@ def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
         groups.setdefault(_signature(head), []).append(i)
     flat = [i for members in groups.values() for i in members]
     return [flat.index(i) for i in range(len(heads))], [[heads[i] for i in members] for members in groups.values()]
+
+
+def write(groups: Sequence[HeadGroup], state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
+    """Add the outputs of groups with common query rows to ``total`` (batch, n, m_out): one product for all of them."""
+    joined = torch.cat([group(state, context) for group in groups], dim=-1)
+    written = joined @ torch.cat([group.output.flatten(0, 1) for group in groups])
+    rows = groups[0].query_rows
+    if rows is None:
+        return written if total is None else total + written
+    base = written.new_zeros(state.shape[0], state.shape[1], written.shape[-1]) if total is None else total
+    return base.index_add(1, rows, written)
 
 
 class HeadGroup(nn.Module):
@@ -51,21 +64,15 @@ class HeadGroup(nn.Module):
         self.register_buffer("query_rows", _indices(heads[0].query_rows))
         self.register_buffer("key_rows", _indices(heads[0].key_rows))
 
-    def forward(self, state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
-        """Add the heads' outputs at their query rows to ``total`` (batch, n, m_out)."""
+    def forward(self, state: Tensor, context: Tensor | None) -> Tensor:
+        """The heads' means of their values, side by side: (batch, query, heads * v)."""
         if self.own_only:
             weights, values = self._own(state)
             mixed = (weights.unsqueeze(-2) @ values).squeeze(-2).to(self.output.dtype).unsqueeze(0)
         else:
             mixed = _attend(*self._project(state, context))
-        joined = mixed.transpose(1, 2).flatten(2)  # (batch or 1, heads, query, v): all heads' values side by side
-        written = joined @ self.output.flatten(0, 1)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
-        written = written.reshape(state.shape[0], rows, self.output.shape[-1])
-        if self.query_rows is None:
-            return written if total is None else total + written
-        base = written.new_zeros(state.shape[0], state.shape[1], written.shape[-1]) if total is None else total
-        return base.index_add(1, self.query_rows, written)
+        return mixed.transpose(1, 2).reshape(state.shape[0], rows, self.output.shape[0] * self.output.shape[1])
 
     def weights(self, state: Tensor, context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head."""
@@ -85,8 +92,8 @@ class HeadGroup(nn.Module):
         if self.key is None or self.value is None:
             assert self.memory_keys is not None
             assert self.memory_values is not None
-            flat = asking.reshape(1, 1, -1, asking.shape[-1])
-            return flat @ self.query, self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
+            queries = _each(asking.reshape(-1, asking.shape[-1]), self.query)
+            return queries.unsqueeze(0), self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
         told = self._told(state, context).unsqueeze(1)
         one = told.shape[0] == 1  # the same keys for the whole batch: one long row of queries
         asking = asking.reshape(1, 1, -1, asking.shape[-1]) if one else asking.unsqueeze(1)
@@ -101,8 +108,8 @@ class HeadGroup(nn.Module):
         assert self.key is not None
         assert self.value is not None
         asking = state if self.query_rows is None else state.index_select(1, self.query_rows)
-        flat = asking.reshape(1, -1, asking.shape[-1])
-        queries, keys, values = (_wide(flat @ weight) for weight in (self.query, self.key, self.value))
+        flat = asking.reshape(-1, asking.shape[-1])
+        queries, keys, values = (_wide(_each(flat, weight)) for weight in (self.query, self.key, self.value))
         scores = queries.unsqueeze(-2) @ keys.unsqueeze(-1)
         values = values.unsqueeze(-2)
         if self.memory_keys is not None and self.memory_values is not None:
@@ -117,6 +124,12 @@ class HeadGroup(nn.Module):
         if source is None:
             raise DomainError("This network reads a second input (its keys and values)", "one input", "Call net(X, Y)")
         return source if self.key_rows is None else source.index_select(1, self.key_rows)
+
+
+def _each(rows: Tensor, weights: Tensor) -> Tensor:
+    """Rows (N, m) times the matrix (m, r) of every head, (heads, N, r): one product, since many thin ones are slow."""
+    heads, _, width = weights.shape
+    return (rows @ weights.transpose(0, 1).flatten(1)).reshape(len(rows), heads, width).transpose(0, 1)
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -137,10 +150,11 @@ def _wide(tensor: Tensor) -> Tensor:
 def _signature(head: Head) -> object:
     arrays = (head.query, head.key, head.value, head.output, head.memory_keys)
     shapes = tuple(None if array is None else array.shape for array in arrays)
-    return shapes, _rows_key(head.query_rows), _rows_key(head.key_rows)
+    return shapes, rows_key(head.query_rows), rows_key(head.key_rows)
 
 
-def _rows_key(rows: Rows | None) -> object:
+def rows_key(rows: Rows | None) -> object:
+    """Equal for equal rows."""
     if rows is None:
         return None
     return rows.kind, rows.source, None if rows.indices is None else rows.indices.tobytes()

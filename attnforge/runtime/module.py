@@ -9,7 +9,7 @@ from attnforge.errors import DomainError
 from attnforge.network import Attention, Layer, Linear, Network, rows_named
 from attnforge.network.apply import check_rows
 from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
-from attnforge.runtime.dense import HeadGroup, group_heads
+from attnforge.runtime.dense import HeadGroup, group_heads, rows_key, write
 from attnforge.runtime.weights import keep
 
 
@@ -123,19 +123,24 @@ class LinearLayer(nn.Module):
 
 
 class AttentionLayer(nn.Module):
-    """Groups of like heads, each one call of ``scaled_dot_product_attention``, summed."""
+    """Groups of like heads, each one call of ``scaled_dot_product_attention``; one product for all that write alike."""
 
     def __init__(self, layer: Attention, dtype: torch.dtype, trainable: bool) -> None:
         super().__init__()
         self.order, groups = group_heads(layer.heads)
         self.groups = nn.ModuleList(HeadGroup(heads, dtype, trainable) for heads in groups)
+        alike: dict[object, list[int]] = {}
+        for i, heads in enumerate(groups):
+            alike.setdefault(rows_key(heads[0].query_rows), []).append(i)
+        self.alike = list(alike.values())
         self.residual = layer.residual
 
     def forward(self, state: Tensor, context: Tensor | None = None) -> Tensor:
         """The heads' sum at their query rows, plus the input with ``residual``."""
         total = state if self.residual else None
-        for group in self.groups:
-            total = group(state, context, total)
+        groups = [group for group in self.groups if isinstance(group, HeadGroup)]
+        for members in self.alike:
+            total = write([groups[i] for i in members], state, context, total)
         assert total is not None
         return total
 

@@ -17,14 +17,17 @@ domain, and on parts of it where sums over paths are loose.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from attnforge.balls import lower as from_below
 from attnforge.balls import precision, upper
 from attnforge.errors import TargetError
 from attnforge.targets.expression.canonical import Canonical
@@ -40,15 +43,17 @@ from attnforge.targets.expression.intervals import (
     multiply,
 )
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.ranges import LARGE, range_on
+from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.simplify import plus, times
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, variables
-from attnforge.targets.structure.ridge import linear
+from attnforge.targets.structure.ridge import linear, rewritten
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
 
 SLOPES = 24  # cells for the range of a slope
+ENDS = 20  # bits of the ends between which it is taken, rounded outward: 0 and 1 stay where they are
+UNFOLDED = 5  # registers in a form up to which it is put in terms of the inputs: in sums of more, little cancels
 ROOTS, ARCS = ("sqrt",), ("asin", "acos")  # without a bounded slope at the ends of their domains
 NOTHING = Interval(arb(0), arb(0))
 
@@ -96,6 +101,13 @@ class Form:
     offset: arb
     tree: Node
 
+    @cached_property
+    def arrays(self) -> tuple[npt.NDArray[np.int64], Array, Array]:
+        """Places of the registers, from 0, and float64 numbers below and above their weights."""
+        ends = [(from_below(weight.lower()), upper(weight.upper())) for weight in self.weights.values()]
+        low, high = np.array(ends).reshape(-1, 2).T
+        return np.array(list(self.weights), dtype=np.int64) - 1, low, high
+
     @classmethod
     def of(cls, node: Node) -> Form:
         """The form that an expression of registers is."""
@@ -119,9 +131,11 @@ class Step:
     @classmethod
     def of(cls, tree: Node) -> Step:
         """The maximal affine parts of an expression of registers are its forms."""
-        forms: dict[str, Form] = {}
+        parts: dict[str, Node] = {}
         with precision(COEFFICIENT_BITS):
-            function = _merged(_rewritten(tree, forms), forms)
+            function = rewritten(tree, parts)
+            forms = {name: Form.of(part) for name, part in parts.items()}
+            function = _merged(function, forms)
         return cls(tree, function, forms, {name: derivative(function, name) for name in forms})
 
 
@@ -144,26 +158,11 @@ def _merged(function: Node, forms: dict[str, Form]) -> Node:
     return substituted(function, values)
 
 
-def _rewritten(node: Node, forms: dict[str, Form]) -> Node:
-    names = variables(node)
-    if not names:
-        return node
-    parts = [node] if linear(node, names) is not None else summands(node)
-    affine = [part for part in parts if linear(part, names) is not None]
-    if any(variables(part) for part in affine):
-        own, name = plus(*affine), f"y[{len(forms)}]"
-        forms[name] = Form.of(own)
-        return plus(Variable(name), *(_rewritten(part, forms) for part in parts if part not in affine))
-    if not isinstance(node, Apply):
-        return node
-    return Apply(node.function, tuple(_rewritten(child, forms) for child in node.arguments))
-
-
 @dataclass(frozen=True, eq=False)
 class Composition:
     """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers.
 
-    ``bounded`` says of each step whether its ``slopes`` are.
+    ``bounded`` says of each step whether its ``slopes`` are; where not, they are undefined.
     """
 
     bounds: list[float]
@@ -200,14 +199,9 @@ class Graph:
 
     @cached_property
     def canonical(self) -> Canonical:
-        """Forms of expressions of the inputs; what is positive is enclosed on the domain."""
+        """Forms of expressions of the inputs, which are enclosed on the domain."""
         sides = self.sides(self.box)
-
-        def positive(node: Node) -> bool:
-            with precision():
-                return bool(range_on(node, sides).lower > 0)
-
-        return Canonical(positive)
+        return Canonical(lambda node: least(node, sides))
 
     @cached_property
     def exact(self) -> list[Node]:
@@ -227,9 +221,13 @@ class Graph:
         """An expression of registers as one of the inputs, as it is."""
         return substituted(tree, {register(i + 1).name: node for i, node in enumerate(self.exact)})
 
+    def computed(self, form: Form) -> int:
+        """How many registers a form reads beside inputs; of inputs alone, each of them once, intervals are exact."""
+        return sum(p > self.inputs for p in form.weights)
+
     def _tidied(self, tree: Node) -> Node:
         """Small expressions without what cancels in them."""
-        return self.canonical.simplified(tree) if len(bottom_up(tree)) <= LARGE else tree
+        return tree if is_large(tree) else self.canonical.simplified(tree)
 
     def sides(self, box: Sequence[Interval]) -> dict[str, Interval]:
         """The box by the inputs' names."""
@@ -245,9 +243,9 @@ class Graph:
             for i, step in enumerate(self.steps):
                 mine = {}
                 for name, form in step.forms.items():
-                    exact = self.expression(form.tree)
                     mine[name] = _affine(form, known)
-                    if len(bottom_up(exact)) <= LARGE:
+                    few = 0 < self.computed(form) <= UNFOLDED
+                    if few and not is_large(exact := self.expression(form.tree)):
                         mine[name] = common(range_on(exact, sides), mine[name])
                     mine[name] = common(mine[name], natural(step.function, name))
                 found.append(mine)
@@ -258,6 +256,11 @@ class Graph:
         """What local errors, of the inputs first, do to the outputs, on the domain or on a part of it."""
         with precision():
             return _compose(self, [arb(each) for each in local], self.box if box is None else list(box))
+
+    def sensitivities(self, form: Form, slopes: list[dict[str, Interval]]) -> list[float]:
+        """The largest derivatives of a form by the inputs and all registers, for slopes of the steps."""
+        with precision():
+            return [upper(size) for size in _adjoint(self, slopes, form)]
 
     def slopes(self, local: list[arb]) -> list[dict[str, Interval]]:
         """On the whole domain, for these local errors; of the last ones asked for they are kept."""
@@ -288,7 +291,7 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         bounded.append(all(not is_undefined(each) and _largest(each).is_finite() for each in tilt.values()))
         if not bounded[-1]:
             entered[number] = (local[number] + modulus(step.function, mine, off)).upper()
-            tilt, carried = dict.fromkeys(tilt, NOTHING), arb(0)
+            tilt, carried = dict.fromkeys(tilt, UNDEFINED), arb(0)
         else:
             carried = sum((_largest(tilt[name]) * off[name] for name in tilt), start=arb(0))
         errors.append((carried + entered[number]).upper())
@@ -311,27 +314,56 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
 
 def _slope(slope: Node, ranges: Mapping[str, Interval], fine: bool) -> Interval:
     """The range of a slope: on parts of the domain by intervals alone."""
-    return range_on(slope, ranges, SLOPES) if fine else bounds(slope, ranges)
+    if not fine:
+        return bounds(slope, ranges)
+    with precision(ENDS):
+        wide = [(name, side.lower.lower(), side.upper.upper()) for name, side in ranges.items()]
+    ends = tuple((name, float(low), float(high)) for name, low, high in wide)
+    exact = all(arb(a) == low and arb(b) == high for (_, a, b), (_, low, high) in zip(ends, wide, strict=True))
+    return _fine(slope, ends) if exact else range_on(slope, ranges, SLOPES)
+
+
+@lru_cache(maxsize=4096)
+def _fine(slope: Node, ends: tuple[tuple[str, float, float], ...]) -> Interval:
+    """The range of a slope on cells; once for all units of a network, and all errors that move ends by little."""
+    with precision():
+        return range_on(slope, {name: Interval(arb(low), arb(high)) for name, low, high in ends}, SLOPES)
 
 
 def _carried(
     graph: Graph, slopes: list[dict[str, Interval]], entered: list[arb], output: Form
 ) -> tuple[float, list[arb]]:
     """The bound of one output, and the largest derivatives of it by each register."""
-    adjoint = [NOTHING] * len(entered)
-    for p, weight in output.weights.items():
-        adjoint[p - 1] = from_ball(weight)
-    for i in reversed(range(len(graph.steps))):
-        mine = adjoint[graph.inputs + i]
-        if mine.lower == 0 and mine.upper == 0:
-            continue
-        for name, form in graph.steps[i].forms.items():
-            through = multiply(mine, slopes[i][name])
-            for p, weight in form.weights.items():
-                adjoint[p - 1] = add(adjoint[p - 1], multiply(through, from_ball(weight)))
-    sizes = [_largest(each) for each in adjoint]
+    sizes = _adjoint(graph, slopes, output)
     total = sum((size * own for size, own in zip(sizes, entered, strict=True) if not own.is_zero()), start=arb(0))
     return upper(total), sizes
+
+
+def _adjoint(graph: Graph, slopes: list[dict[str, Interval]], output: Form) -> list[arb]:
+    """The largest derivatives of a form; a step without a bounded slope passes nothing on: the sum starts there."""
+    count = graph.inputs + len(graph.steps)
+    low, high = np.zeros(count), np.zeros(count)
+    for p, weight in output.weights.items():
+        low[p - 1], high[p - 1] = from_below(weight.lower()), upper(weight.upper())
+    for i in reversed(range(len(graph.steps))):
+        mine = low[graph.inputs + i], high[graph.inputs + i]
+        if mine == (0.0, 0.0):
+            continue
+        for name, form in graph.steps[i].forms.items():
+            if is_undefined(slopes[i][name]):
+                continue
+            slope = from_below(slopes[i][name].lower), upper(slopes[i][name].upper)
+            places, *weights = form.arrays
+            more = _times(_times(mine, slope), weights)
+            low[places] = np.nextafter(low[places] + more[0], -np.inf)
+            high[places] = np.nextafter(high[places] + more[1], np.inf)
+    return [arb(each) for each in np.maximum(np.abs(low), np.abs(high)).tolist()]
+
+
+def _times(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any]:
+    """The product of two intervals of float64 arrays, rounded outward."""
+    products = np.stack(np.broadcast_arrays(*(a * b for a in u for b in v)))
+    return np.nextafter(products.min(axis=0), -np.inf), np.nextafter(products.max(axis=0), np.inf)
 
 
 def modulus(function: Node, ranges: Mapping[str, Interval], off: Mapping[str, arb]) -> arb:
@@ -364,6 +396,13 @@ def modulus(function: Node, ranges: Mapping[str, Interval], off: Mapping[str, ar
         return value, sum((_largest(slopes[n]) * names[n][1] for n in names if not names[n][1].is_zero()), arb(0))
 
     return fold(function, visit)[1].upper()
+
+
+def least(node: Node, ranges: Mapping[str, Interval]) -> float:
+    """A lower bound of an expression; minus infinity where there is none."""
+    with precision():
+        within = range_on(node, ranges)
+        return -math.inf if is_undefined(within) else from_below(within.lower)
 
 
 def natural(function: Node, name: str) -> Interval:

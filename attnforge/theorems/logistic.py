@@ -4,6 +4,8 @@ Two constant keys with scores l and 0 and values a + b and b:
 $$ \mathrm{out} = \frac{(a + b)e^l + b}{e^l + 1} = a\,\sigma(l) + b, \qquad \sigma(l) = \frac1{1 + e^{-l}} . $$
 There is nothing to approximate; a run adds roundings alone. $\tanh x = 2\sigma(2x) - 1$ has the values 1 and -1, and
 $1/(1 + e^x) = \sigma(-x)$.
+
+If the first key is the token's own and its value is l, the output is $l\,\sigma(l)$, the SiLU of l.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.errors import TargetError
-from attnforge.network import Head, Network
+from attnforge.network import Head, Network, Rows
 from attnforge.targets import Box, Formula, Target
 from attnforge.targets.expression import Apply, Constant, Node, linear_form
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
-from attnforge.theorems.registers import columns, counted, one_node, scaled, why_not, written
+from attnforge.theorems.registers import columns, counted, one_hot, one_node, scaled, why_not, written
 
 Array = npt.NDArray[np.float64]
 
@@ -118,4 +120,21 @@ def logistic_head(form: Array, column: int, scale: float = 1.0, offset: float = 
         output=written(column, len(form)),
         memory_keys=np.array([[1.0], [0.0]]),
         memory_values=np.array([[scale + offset], [offset]]),
+    )
+
+
+def silu_head(form: Array, column: int) -> Head:
+    """A head that writes l * sigmoid(l), l = form . r, to a column.
+
+    >>> silu_head(np.array([0.0, 1.0, 0.0]), column=2).memory_values.tolist()
+    [[0.0]]
+    """
+    return Head(
+        query=columns(form),
+        output=written(column, len(form)),
+        key=columns(one_hot(0, len(form))),
+        value=columns(form),
+        key_rows=Rows("own"),
+        memory_keys=np.zeros((1, 1)),
+        memory_values=np.zeros((1, 1)),
     )

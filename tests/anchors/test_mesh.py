@@ -13,8 +13,13 @@ KINK = Edge(0.3, 1, 2.0)
 PANELS = Panels(np.array([-1.0, 0.3, 1.0]), (8, 8))
 
 
+def rough(panels):
+    """Values whose coefficients are all large: every panel needs its whole degree."""
+    return np.where(np.arange(len(panels.nodes)) % 2, 1.0, -1.0)[:, None]
+
+
 def spacing(tol=1e-6, edge=KINK):
-    return Spacing.wanted(PANELS, [edge], tol)
+    return Spacing.wanted(PANELS, [edge], tol, rough(PANELS))
 
 
 @pytest.mark.parametrize(("order", "gap"), [(1, 3e-6), (2, 3e-6**0.5), (3, 3e-6 ** (1 / 3))])
@@ -78,5 +83,15 @@ def test_positions_increase_even_at_the_finest_wish():
 
 def test_scores_are_counted_from_the_finest_place():
     assert spacing().finest == 0.3
-    no_edges = Spacing.wanted(Panels(np.array([0.0, 1.0, 2.0]), (4, 16)), [], 1e-6)
+    panels = Panels(np.array([0.0, 1.0, 2.0]), (4, 16))
+    no_edges = Spacing.wanted(panels, [], 1e-6, rough(panels))
     assert no_edges.finest == 1.5
+
+
+def test_panels_ask_for_the_degree_that_the_tolerance_needs():
+    panels = Panels(np.array([0.0, 1.0, 2.0, 3.0]), (8, 8, 8))
+    x = panels.nodes
+    values = np.where(x < 1, 1e-9 * x, np.where(x < 2, x - 1, (x - 2) ** 2 + 1))[:, None]
+    gaps = Spacing.wanted(panels, [], 1e-3, values).gaps
+    assert gaps[1:].tolist() == pytest.approx([1.0, 0.5])
+    assert gaps[0] >= 3.0  # nothing to resolve

@@ -10,6 +10,7 @@ import attnforge as af
 from attnforge.balls import machine
 from attnforge.balls.branch_and_bound import Progress
 from attnforge.certification.enclosure.fitted import prove_fitted
+from attnforge.certification.statement import Statement
 
 
 @given(st.lists(st.tuples(st.floats(1e-12, 1e12) | st.just(math.inf), st.floats(0, 1e3)), max_size=20))
@@ -37,7 +38,7 @@ def test_half_the_way_on_a_logarithmic_scale():
 def test_a_proof_tells_how_far_it_is(text, names, construction):
     net = af.compile(text, dict.fromkeys(names, (-1, 1)), tol=1e-5, construction=construction)
     told = []
-    prove_fitted(net.network, net.target, net.domain, machine("float64"), told.append)
+    prove_fitted(Statement(net.network, net.target, net.domain, machine("float64"), progress=told.append))
     assert told == sorted(told)
     assert told[-1] == 1.0
     assert len(told) >= 2

@@ -181,3 +181,14 @@ def test_the_public_certify_honours_the_domain(bare):
 def test_networks_without_layers_are_refused():
     with pytest.raises(af.AttnforgeError):
         certify(Network((), 1), TruncatedLinear([1.0], 0.0, -1, 1, af.Box(-1, 1)))
+
+
+def test_heads_that_list_tokens_the_target_does_not_have_are_refused():
+    net = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=4, domain=af.Box(-1.5, 1.5))
+    network = replace(net.network, tokens=None)
+    layer = next(layer for layer in network.layers if isinstance(layer, Attention))
+    heads = tuple(replace(head, query_rows=Rows.some([0, 2])) for head in layer.heads)
+    other = tuple(replace(each, heads=heads) if each is layer else each for each in network.layers)
+    formula = af.compile("clamp(x, -1, 1)", {"x": (-1.5, 1.5)}, 0.1).target
+    with pytest.raises(af.CertificateError, match="tokens that the target has"):
+        af.certify(replace(network, layers=other), formula)

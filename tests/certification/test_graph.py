@@ -7,9 +7,13 @@ import pytest
 import torch
 
 import attnforge as af
+from attnforge.balls import machine
 from attnforge.certification.certify import certify
+from attnforge.certification.graph.prove import prove_graph
+from attnforge.certification.statement import Statement
 from attnforge.effort import EFFORTS
 from attnforge.network import Attention, Linear, Term
+from tests.certification.heads import head_at, heads_of, with_head
 
 CASES = {
     "gravity": ("G*m*n/((x - a)^2 + (y - b)^2)", {"G": (1, 2), "m": (1, 2), "n": (1, 2), "x": (3, 4), "a": (1, 2),
@@ -17,7 +21,9 @@ CASES = {
     "products": ("x*y*z*w", dict.fromkeys("xyzw", (-1, 1))),
     "kinks": ("max(x*y, z) - abs(x + z)", dict.fromkeys("xyz", (-1, 1))),
     "logistic": ("tanh(x + 2*y)*sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1))),
+    "silu": ("silu(x + 2*y)*z", dict.fromkeys("xyz", (-1, 1))),
     "exponential": ("x*exp(-y^2 - z)", dict.fromkeys("xyz", (-1, 1))),
+    "root": ("sqrt((x - y)^2 + z^2)", dict.fromkeys("xyz", (-1, 1))),
     "cancelling": ("(x + y)*(x - y) - x^2 + y^2 + z*x", dict.fromkeys("xyz", (-1, 1))),
 }  # fmt: skip
 
@@ -33,6 +39,8 @@ def error(net, network, count=4000, seed=0):
     x = rng.uniform(net.target.domain.lower, net.target.domain.upper, size=(count, network.features))
     ends = rng.random(x.shape) < 0.3
     x = np.where(ends, np.where(rng.random(x.shape) < 0.5, net.target.domain.lower, net.target.domain.upper), x)
+    x[: count // 8] = np.clip(x[: count // 8, :1], net.target.domain.lower, net.target.domain.upper)  # a diagonal
+    x[0] = (net.target.domain.lower + net.target.domain.upper) / 2
     return float(np.abs(network(x[:, None])[:, 0, 0] - net.target.values(x)).max())
 
 
@@ -56,26 +64,6 @@ def test_other_dtypes(net, dtype):
         with torch.no_grad():
             out = run(torch.tensor(x, dtype=getattr(torch, dtype))).double().numpy().reshape(-1)
         assert np.abs(out - net.target.values(x)).max() <= bound
-
-
-def heads_of(network):
-    return [
-        (i, j)
-        for i, layer in enumerate(network.layers)
-        if isinstance(layer, Attention)
-        for j in range(len(layer.heads))
-    ]
-
-
-def head_at(network, place):
-    return network.layers[place[0]].heads[place[1]]
-
-
-def with_head(network, place, **changes):
-    i, j = place
-    layer = network.layers[i]
-    heads = tuple(replace(head, **changes) if n == j else head for n, head in enumerate(layer.heads))
-    return replace(network, layers=(*network.layers[:i], replace(layer, heads=heads), *network.layers[i + 1 :]))
 
 
 def judged(net, network):
@@ -152,3 +140,46 @@ def test_another_target_is_refused():
     other = af.constructions.graph("x*y*z + x^2", dict.fromkeys("xyz", (-1, 1)), 1e-4)
     certificate = certify(net.network, other.target)
     assert certificate.bound >= 1.0
+
+
+def test_what_roots_read_is_charged_by_its_modulus_of_continuity():
+    net = af.constructions.graph(*CASES["root"], 1e-5)
+    place = next(each for each in heads_of(net.network) if "^2" in head_at(net.network, each).claims.formula)
+    for moved in (1e-8, 1e-6, 1e-4):
+        network = with_head(net.network, place, memory_values=head_at(net.network, place).memory_values + moved)
+        off = error(net, network)
+        assert off > 0.5 * np.sqrt(moved)
+        assert off <= certify(network, net.target).bound <= 4 * np.sqrt(moved)
+
+
+@pytest.mark.parametrize("activation", [torch.nn.Tanh, torch.nn.GELU, torch.nn.SiLU])
+def test_a_unit_of_a_network_is_one_register_whatever_reads_it(activation):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear
+    given = torch.nn.Sequential(linear(3, 6), activation(), linear(6, 6), activation(), linear(6, 1)).double()
+    net = af.compile(given, af.Box([-1.0] * 3, [1.0] * 3), tol=1e-6, construction="graph")
+    assert net.heads == 12
+    assert net.certificate.status == "proved"
+    assert net.certificate.bound <= 1e-6
+    points = 2 * torch.rand(2000, 3, dtype=torch.float64) - 1
+    assert (net(points).reshape(-1) - given(points)[:, 0]).abs().max() <= net.certificate.bound
+
+
+def test_a_logistic_head_of_other_numbers_gets_a_larger_bound_that_holds():
+    net = af.constructions.graph("tanh(x + 2*y) + sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1)), 1e-6)
+    for place, size in ((0, 1e-3), (0, -0.3), (1, 0.1)):
+        first, attention, last = net.network.layers
+        head = attention.heads[0]
+        moved = replace(head, memory_values=head.memory_values + size * np.eye(2)[:, [place]], query=head.query * 1.01)
+        changed = replace(net.network, layers=(first, replace(attention, heads=(moved, *attention.heads[1:])), last))
+        bound = certify(changed, net.target).bound
+        assert abs(size) / 2 <= error(net, changed) <= bound <= 1
+
+
+def test_claims_that_part_of_the_domain_has_no_value_of_are_refused():
+    """The square of a root is x only where x is not negative: nothing is known of the head elsewhere."""
+    net = af.constructions.graph("x*y + z", dict.fromkeys("xyz", (-1, 1)), 1e-4)
+    claims = head_at(net.network, (1, 0)).claims
+    network = with_head(net.network, (1, 0), claims=replace(claims, formula=f"sqrt(r[1])^2 - r[1] + {claims.formula}"))
+    with pytest.raises(af.AttnforgeError, match="whole domain has values of"):
+        prove_graph(Statement(network, net.target, net.target.domain, machine("float64")))

@@ -54,7 +54,9 @@ def test_cells_narrower_than_the_gaps_between_numbers_are_refused():
 def test_an_edge_without_a_jump_wishes_nothing():
     panels = Panels(np.array([0.0, 1.0]), (4,))
     flat = Edge(0.5, 1, 0.0)
-    assert np.array_equal(Spacing.wanted(panels, [flat], 1e-3).gaps, Spacing.wanted(panels, [], 1e-3).gaps)
+    values = np.array([[1.0], [-1.0], [1.0], [-1.0], [1.0]])
+    with_edge, without = (Spacing.wanted(panels, edges, 1e-3, values) for edges in ([flat], []))
+    assert np.array_equal(with_edge.gaps, without.gaps)
 
 
 def test_sums_that_overflow_before_they_are_divided_are_refused():

@@ -16,7 +16,9 @@ from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.enclosure.formula_jets import formula_jets
+from attnforge.certification.enclosure.degrees import degrees
+from attnforge.certification.enclosure.formula_models import formula_models
+from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.targets.expression import Apply, Variable, derivative, enclose, evaluate, parse, to_text
 from attnforge.targets.expression import intervals as known
@@ -79,10 +81,11 @@ def test_every_function_has_all_of_its_parts(name):
     slope = enclose(derivative(node, "x"), balls)
     assert slope.overlaps(series[1]) or name == "trigamma"
     assert parse(to_text(node)) == node
-    at, over = formula_jets(node, tuple(used), np.array([list(used.values())]), np.full((1, len(used)), 1e-9), 2)
-    assert at.known.all()
-    assert over.known.all()
-    assert abs(at.mid[0, 0] - float(wanted)) < 1e-14
+    middle = np.array([list(used.values())])
+    inputs = Models.variables(degrees(len(used), 2), middle - 1e-9, middle + 1e-9)
+    model = formula_models(node, {letter: inputs[:, i] for i, letter in enumerate(used)})
+    assert model.rest.values[0] < 1e-14
+    assert abs(model.c[0, 0] - float(wanted)) < 1e-14
 
 
 @pytest.mark.parametrize("name", CALLED)

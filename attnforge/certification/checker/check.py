@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
+from attnforge.certification.checker.graph import compare_claims, is_graph, refute_claims
 from attnforge.certification.checker.head import error_on_sequences, largest_gap
 from attnforge.certification.checker.in_context import OfExamples, assumptions_of, drift, largest_error
 from attnforge.certification.checker.listed import at_listed_points, attained, formula_at
@@ -37,6 +39,8 @@ from attnforge.targets import (
 
 Report = Callable[[float], None]
 Provable = Formula | TruncatedLinear | ReluNetwork | Iteration | KernelAverage | AttentionHead
+
+FEW = 2  # inputs on which cells of all of them are an alternative to registers one by one
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,11 @@ def _prove(
     if isinstance(target, Formula):
         looked = attained(model, target, dtype, bound, partial(formula_at, target))
         if looked.seen > bound:
+            with suppress(BeyondReachError):
+                refute_claims(model, target, bound, dtype)
             return replace(looked, verdict="refuted", reached=0.0)
+        if (claimed := _by_claims(model, target, bound, dtype, effort.cells, progress)) is not None:
+            return replace(claimed, cells=looked.cells + claimed.cells)
         if (side_by_side := _as_relu_network(model, target, bound, dtype, progress)) is not None:
             return side_by_side
     try:
@@ -220,6 +228,21 @@ def _prove(
         if found.verdict != "confirmed":
             break
     return found
+
+
+def _by_claims(
+    model: Network, target: Formula, bound: float, dtype: str, cells: int, progress: Report
+) -> Outcome | None:
+    """Register by register, where heads claim what they write; None where cells of few inputs may do better."""
+    if not is_graph(model):
+        return None
+    try:
+        found = compare_claims(model, target, bound, dtype, cells, progress)
+    except BeyondReachError:
+        if model.features > FEW:
+            raise
+        return None
+    return None if found.verdict == "undecided" and model.features <= FEW else found
 
 
 def _as_relu_network(model: Network, target: Formula, bound: float, dtype: str, progress: Report) -> Outcome | None:

@@ -36,30 +36,11 @@ class FormulaOn:
             return Form({}, arb(node.value))
         if isinstance(node, Variable):
             return self.inputs[node.name]
-        linear = self._linear(node, arguments)
+        linear = linear_form(node, arguments)
         return linear if linear is not None else self._apply(node, [self._model(each) for each in arguments])
 
     def _model(self, value: Value) -> Model:
         return self.space.model(value, self.cell) if isinstance(value, Form) else value
-
-    def _linear(self, node: Apply, arguments: Sequence[Value]) -> Form | None:
-        """Sums, multiples and quotients of linear forms stay linear forms."""
-        forms = [each for each in arguments if isinstance(each, Form)]
-        if len(forms) != len(arguments):
-            return None
-        constants = [form.constant for form in forms if not form.slopes]
-        varying = [form for form in forms if form.slopes]
-        match node.function:
-            case "+":
-                return reduce(Form.plus, forms)
-            case "-":
-                return forms[0].times(arb(-1))
-            case "*" if len(varying) <= 1:
-                factor = reduce(lambda a, b: a * b, constants, arb(1))
-                return varying[0].times(factor) if varying else Form({}, factor)
-            case "/" if not forms[1].slopes and not forms[1].constant.contains(0):
-                return forms[0].times(1 / forms[1].constant)
-        return None
 
     def _apply(self, node: Apply, arguments: list[Model]) -> Model:
         cell = self.cell
@@ -186,6 +167,28 @@ class FormulaOn:
         except NotSmoothError:
             return [UNKNOWN] * table.count
         return table.compose([outer[j] for j in range(table.order + 1)], argument)
+
+
+def linear_form(node: Apply, arguments: Sequence[object]) -> Form | None:
+    """Sums, multiples and quotients of linear forms stay linear forms."""
+    forms = [each for each in arguments if isinstance(each, Form)]
+    if len(forms) != len(arguments):
+        return None
+    constants = [form.constant for form in forms if not form.slopes]
+    varying = [form for form in forms if form.slopes]
+    match node.function:
+        case "+":
+            return reduce(Form.plus, forms)
+        case "-":
+            return forms[0].times(arb(-1))
+        case "*" if len(varying) <= 1:
+            factor = reduce(lambda a, b: a * b, constants, arb(1))
+            return varying[0].times(factor) if varying else Form({}, factor)
+        case "/" if not forms[1].slopes and not forms[1].constant.contains(0):
+            return forms[0].times(1 / forms[1].constant)
+        case "^" if not varying and constants[0] > 0:
+            return Form({}, constants[0] ** constants[1])
+    return None
 
 
 def _number(node: Node) -> float | None:

@@ -78,7 +78,7 @@ def select(place: Place, scores: Row, values: Array, negligible: float) -> list[
     doubts = [(score.off + scores[winner].off) * SLACK for score in scores]
     relative, models = _given(place, [score.model for score in scores], winner, doubts)
     taken = 8 * place.machine.accumulation * _lead(relative, np.zeros(len(scores)))  # off the largest
-    relative = replace(relative, eta=(relative.eta + taken) * SLACK)
+    relative = replace(relative, eta=(relative.eta + taken) * SLACK + _overflow(scores))
     return _weighted(place, relative, models, _constants(place, values), negligible)
 
 
@@ -139,7 +139,12 @@ def _relative_to_memory(place: Place, query: Row, keys: Array) -> Relative:
     exact = np.array([is_simple(q) for q in query]) | np.isin(np.abs(np.frexp(keys)[0]), (0.0, 0.5))
     eta = rounding.scores(np.abs(keys) * told, exact, size * SLACK, lead * SLACK, machine)
     eta = (eta + rounding.exponentials(len(keys), machine) + np.abs(apart) @ off) * SLACK
-    return Relative(winner, at, swing, eta)
+    return Relative(winner, at, swing, eta + _overflow(query))
+
+
+def _overflow(values: Row) -> float:
+    """What nothing survives where one of the values may overflow, else nothing: a softmax of that is no mean."""
+    return np.nan if any(value.off == np.inf for value in values) else 0.0
 
 
 def _affine(place: Place, value: Value) -> tuple[float, list[float], float]:
@@ -170,6 +175,7 @@ def _over_rows(place: Place, query: Row, keys: Sequence[Row], values: Sequence[R
     size = np.array([upper(abs(score.over[0])) for score in scores]) + np.maximum(told - known, 0.0).sum(axis=1)
     wrong = gamma(len(query) + 4, place.machine.accumulation) * told.sum(axis=1)
     made = rounding.scores(told * SLACK, exact, size * SLACK, _lead(relative, wrong), place.machine)
+    made = made + _overflow([*query, *(k for key in keys for k in key)])
     return _weighted(place, replace(relative, eta=(relative.eta + made) * SLACK), models, values, negligible)
 
 
@@ -233,7 +239,8 @@ def _weighted(
     cell = place.cell
     ends = np.array([[[lower_end(v.model.over[0]), upper(v.model.over[0])] for v in row] for row in values])
     centre = _centre(relative, ends.mean(axis=2))
-    near = _near(relative, np.abs(ends - np.array(centre)[:, None]).max(axis=(1, 2)), negligible)
+    spread = np.ptp(ends, axis=2).max()  # of values, and so of outputs: how far these may be from the centre
+    near = _near(relative, np.abs(ends - np.array(centre)[:, None]).max(axis=(1, 2)) + spread, negligible)
     apart = [[cell.add(v.model, cell.constant(-arb(c))) for v, c in zip(values[k], centre, strict=True)] for k in near]
     columns = _products(place, relative, near, [models[k] for k in near], apart)
     found = _quotients(place, columns, centre)

@@ -87,8 +87,8 @@ def _mapped(place: Place, row: Row, weights: Array) -> list[Value]:
 
 
 def _mixed(place: Place, rows: list[Row], weights: Array) -> list[Value]:
-    read = np.flatnonzero(weights) if weights.any() else [0]
-    return [combine(place, column, weights[read].tolist()) for column in zip(*(rows[k]() for k in read), strict=True)]
+    """Of all rows: one that overflows is no number times zero, either."""
+    return [combine(place, column, weights.tolist()) for column in zip(*(row() for row in rows), strict=True)]
 
 
 def one_map(layer: Layer) -> tuple[Array, Array] | None:

@@ -142,6 +142,13 @@ def supremum(judge: Judge, whole: Box, order: int, floor: float, limit: int) -> 
     return replace(found, reached=max([found.reached, *(above for _, above, _ in left)]))
 
 
+def within(judge: Judge, whole: Box, order: int, bound: float, limit: int) -> Outcome:
+    """Whether an error is at most a bound on a box; ``undecided`` as soon as it is seen not to be."""
+    with exactly(order):
+        found, left = _cut(judge, [(1.0, inf, whole)], whole, limit, bound)
+    return replace(found, verdict="undecided") if left or found.seen > bound else found
+
+
 def largest(question: Question, floor: float, limit: int) -> Outcome:
     """The largest distance of a network from its formula, whatever bound is asked for."""
     with exactly(question.order):

@@ -10,12 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
+from attnforge.balls import Up, machine
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.factors import factor_head
 from attnforge.certification.enclosure.fitted import is_enclosed
 from attnforge.certification.enclosure.run import MemoryRun, evenly, rounding
-from attnforge.certification.enclosure.several_inputs import SLACK, ErrorOnBoxes
+from attnforge.certification.enclosure.several_inputs import ErrorOnBoxes
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network, check_architecture, rounded
 from attnforge.targets import Box, Formula, Target
@@ -32,9 +32,9 @@ def bounds_on_boxes(
     r"""A function from C boxes, (C, D) lower and (C, D) upper ends, to bounds (C,) of |run - formula| on each.
 
     It covers one layer of heads over constant keys with one output and formulas of up to four inputs, whatever the
-    network claims to be; None for anything else. A bound is the supremum of the error in exact arithmetic (jets and
-    Bernstein coefficients, :mod:`.several_inputs`) plus the most that rounding in ``dtype`` adds anywhere on the
-    domain (:mod:`.run`), which is not told more closely than ``enough``; infinity where the box is too large to tell.
+    network claims to be; None for anything else. A bound is the supremum of the error in exact arithmetic (Taylor
+    models, Bernstein coefficients, :mod:`.several_inputs`) plus the most that rounding in ``dtype`` adds anywhere on
+    the domain (:mod:`.run`), which is not told more closely than ``enough``; infinity where the box is too large.
 
     >>> import attnforge as af
     >>> net = af.compile("x^2", {"x": (-1, 1)}, 1e-3)
@@ -59,7 +59,6 @@ def bounds_on_boxes(
     error = ErrorOnBoxes(factors, target.tree, target.names, domain.upper - domain.lower)
 
     def bounds(lower: Array, upper: Array) -> Array:
-        found = (error.on(lower, upper).bound + added) * SLACK
-        return np.where(np.isfinite(found), found, np.inf)
+        return (Up.of(error.on(lower, upper).bound) + added).values
 
     return bounds

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.run import SLACK, LinearInput, MemoryRun, evenly, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.certification.enclosure.terms import Term, terms_of
+from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
 from attnforge.network import Network, check_architecture
@@ -26,7 +26,6 @@ from attnforge.targets.structure.ridge import direction_of
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
-Report = Callable[[float], None]
 
 MOST_INPUTS = 4
 LOOSE = 10.0  # a bound so many times the error attained is not worth stating: the enclosure came to no end
@@ -36,25 +35,10 @@ ENCLOSING = 0.95  # of the way, to one who waits: the rest is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class FittedBound:
-    """Named parts of the bound; the largest error found in exact arithmetic; what kept the bound from it, if anything.
-
-    Of a sum of terms no single point is looked at, and ``seen`` is zero.
-
-    ``parts``: ``fit`` is the supremum of |heads - formula| in exact arithmetic, ``rounding`` what the run adds.
-    """
-
-    parts: dict[str, float]
-    seen: float
-    limit: str | None
-
-
-@dataclass(frozen=True, eq=False)
 class _Enclosed:
     """The supremum, and the ends (D,), or along a linear form (1,), between which to look at rounding."""
 
     bound: float
-    seen: float
     limit: str | None
     lower: Array
     upper: Array
@@ -74,85 +58,70 @@ def may_be_enclosed(target: Target) -> bool:
     return small or direction_of(target.tree, target.names, target.domain) is not None
 
 
-def bound_fitted(
-    network: Network,
-    target: Target,
-    domain: Box,
-    machine: Machine,
-    progress: Report | None = None,
-    effort: Effort = NORMAL,
-) -> dict[str, float]:
-    """``fit``: the supremum of |heads - formula| in exact arithmetic; ``rounding``: what the run adds."""
-    return prove_fitted(network, target, domain, machine, progress, effort).parts
+def prove_fitted(statement: Statement) -> Proof:
+    """``fit``: the supremum of |heads - formula| in exact arithmetic; ``rounding``: what the run adds.
 
-
-def prove_fitted(
-    network: Network,
-    target: Target,
-    domain: Box,
-    machine: Machine,
-    progress: Report | None = None,
-    effort: Effort = NORMAL,
-) -> FittedBound:
-    """The bound's parts, infinite if the enclosure came to no end, and what limited them.
-
-    ``progress`` is told the fraction of the work done, which never falls.
+    The bound is infinite if the enclosure came to no end. The fraction of the work done that is told never falls.
     """
+    run, target, inputs = statement.run, statement.target, statement.domain.lower.size
     if not isinstance(target, Formula):
         raise CertificateError("This proof covers formulas of few inputs", target.describe(), "Measure it instead")
-    if network.features != domain.lower.size or check_architecture(network) != 1:
-        got = f"{network.features} inputs and {check_architecture(network)} outputs"
-        raise CertificateError(f"The network must take {domain.lower.size} inputs and return one value", got)
-    found = _proved(network, target, domain, machine, progress, effort)
-    if progress is not None:
-        progress(1.0)
+    if run.features != inputs or check_architecture(run) != 1:
+        got = f"{run.features} inputs and {check_architecture(run)} outputs"
+        raise CertificateError(f"The network must take {inputs} inputs and return one value", got)
+    found = _proved(statement, target)
+    if statement.progress is not None:
+        statement.progress(1.0)
     return found
 
 
-def _proved(
-    network: Network, target: Formula, domain: Box, machine: Machine, progress: Report | None, effort: Effort
-) -> FittedBound:
+def _proved(statement: Statement, target: Formula) -> Proof:
     """Along a line where there is one, term by term where the network is a sum, else on boxes."""
-    line = as_line(network, target, domain, machine)
+    run, domain, told = statement.run, statement.domain, _part(statement, 0.0, ENCLOSING)
+    line = as_line(run, target, domain, statement.machine)
     if line is not None:
-        return _with_rounding(network, machine, _on_a_line(line, domain, _part(progress, 0.0, ENCLOSING), effort))
-    terms = terms_of(network, target, domain)
+        return _with_rounding(statement, _on_a_line(line, told))
+    terms = terms_of(run, target, domain)
     if terms is None:
-        told = _part(progress, 0.0, ENCLOSING)
-        return _with_rounding(network, machine, _on_a_box(network, target, domain, told, effort))
-    found = _by_terms(terms, machine, progress, effort)
+        return _with_rounding(statement, _on_a_box(told, target))
+    found = _by_terms(terms, statement)
     apart = sum(len(term.inputs) for term in terms) == domain.lower.size
     if apart or domain.lower.size > MOST_INPUTS:
         return found
-    other = _with_rounding(network, machine, _on_a_box(network, target, domain, None, effort))
-    return min(found, other, key=lambda each: add_up(*each.parts.values()))
+    other = _with_rounding(statement, _on_a_box(replace(statement, progress=None), target))
+    return min(found, other, key=lambda each: each.bound)
 
 
-def _by_terms(terms: list[Term], machine: Machine, progress: Report | None, effort: Effort) -> FittedBound:
+def _by_terms(terms: list[Term], statement: Statement) -> Proof:
     """The terms' bounds added up, and the sum of the constants taken from them."""
     found = []
     for i, term in enumerate(terms):
-        part = _part(progress, i / len(terms), (i + 1) / len(terms))
-        found.append(prove_fitted(term.network, term.target, term.domain, machine, part, effort))
+        part = _part(statement, i / len(terms), (i + 1) / len(terms))
+        found.append(prove_fitted(replace(part, run=term.network, target=term.target, domain=term.domain)))
     left = abs(math.fsum(term.constant for term in terms))
     fit = add_up(*(each.parts["fit"] for each in found), up(left) if left else 0.0)
     heads = [head for term in terms for head in term.network.heads]
     sizes = [float(np.max(np.abs(np.asarray(head.memory_values)) @ np.abs(head.output))) * SLACK for head in heads]
-    adding = product_up(gamma(sum(len(head.output) for head in heads), machine.roundoff), add_up(*sizes))
+    adding = product_up(gamma(sum(len(head.output) for head in heads), statement.machine.roundoff), add_up(*sizes))
     limits = [each.limit for each in found if each.limit is not None]
     parts = {"fit": fit, "rounding": add_up(*(each.parts["rounding"] for each in found), adding)}
-    return FittedBound(parts, 0.0, limits[0] if limits else None)
+    return Proof(parts, limit=limits[0] if limits else None)
 
 
-def _part(progress: Report | None, start: float, end: float) -> Report | None:
-    """A part of the way, for a step that tells its own."""
-    return None if progress is None else lambda done: progress(start + (end - start) * done)
+def _part(statement: Statement, start: float, end: float) -> Statement:
+    """The same for a step that tells its own part of the way."""
+    progress = statement.progress
+    return (
+        statement
+        if progress is None
+        else replace(statement, progress=lambda done: progress(start + (end - start) * done))
+    )
 
 
-def _with_rounding(network: Network, machine: Machine, found: _Enclosed) -> FittedBound:
-    run = MemoryRun(*read_heads(network), machine, found.form)
+def _with_rounding(statement: Statement, found: _Enclosed) -> Proof:
+    run = MemoryRun(*read_heads(statement.run), statement.machine, found.form)
     added = rounding(run, *evenly(found.lower, found.upper), NEGLIGIBLE * found.bound)
-    return FittedBound({"fit": found.bound, "rounding": added}, found.seen, found.limit)
+    return Proof({"fit": found.bound, "rounding": added}, limit=found.limit)
 
 
 def as_line(network: Network, target: Formula, domain: Box, machine: Machine) -> Line | None:
@@ -167,27 +136,30 @@ def as_line(network: Network, target: Formula, domain: Box, machine: Machine) ->
         return Line(exact, target.tree, {target.names[0]: (arb(1), arb(0))}, *ends, np.ones(1), ends)
 
 
-def _on_a_line(line: Line, domain: Box, progress: Report | None, effort: Effort) -> _Enclosed:
+def _on_a_line(line: Line, statement: Statement) -> _Enclosed:
     """Cells of the linear form; rounding looks at the form with weights rounded to float64, whose ends differ a bit."""
-    ends = line.lower, line.upper
-    found = supremum(line.heads, line.tree, line.forms, *ends, cells=effort.intervals, progress=progress)
+    ends, domain = (line.lower, line.upper), statement.domain
+    found = supremum(
+        line.heads, line.tree, line.forms, *ends, cells=statement.effort.intervals, progress=statement.progress
+    )
     low, high = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
     form = LinearInput(line.weights, domain.lower.ravel(), domain.upper.ravel()) if domain.lower.size > 1 else None
-    return _Enclosed(found.bound, found.seen, found.limit, np.array([low]), np.array([high]), form)
+    return _Enclosed(found.bound, found.limit, np.array([low]), np.array([high]), form)
 
 
-def _on_a_box(network: Network, target: Formula, domain: Box, progress: Report | None, effort: Effort) -> _Enclosed:
+def _on_a_box(statement: Statement, target: Formula) -> _Enclosed:
     """Boxes; infinity where there are too many inputs, or the heads too large for enough boxes to be looked at."""
-    lower, upper = domain.lower.ravel(), domain.upper.ravel()
-    cells = boxes_allowed(network, effort)
+    run, effort = statement.run, statement.effort
+    lower, upper = statement.domain.lower.ravel(), statement.domain.upper.ravel()
+    cells = boxes_allowed(run, effort)
     if lower.size > MOST_INPUTS or cells < FEWEST * effort.boxes:
-        return _Enclosed(math.inf, 0.0, "heads too large to be looked at on enough boxes", lower, upper)
+        return _Enclosed(math.inf, "heads too large to be looked at on enough boxes", lower, upper)
     found = supremum_box(
-        network, target.tree, target.names, lower, upper, cells=cells, progress=progress, workers=effort.processes
+        run, target.tree, target.names, lower, upper, cells=cells, progress=statement.progress, workers=effort.processes
     )
-    size = sum(float(np.abs(np.asarray(head.memory_values) @ head.output).max()) for head in network.heads)
+    size = sum(float(np.abs(np.asarray(head.memory_values) @ head.output).max()) for head in run.heads)
     bound = math.inf if found.bound > max(LOOSE * found.seen, 1e-9 * size) else found.bound
-    return _Enclosed(bound, found.seen, found.limit, lower, upper)
+    return _Enclosed(bound, found.limit, lower, upper)
 
 
 def boxes_allowed(network: Network, effort: Effort = NORMAL) -> int:

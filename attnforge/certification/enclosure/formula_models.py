@@ -3,6 +3,9 @@ r"""A formula as Taylor models on cells: sums and products of models, and functi
 With $u = u_0 + v$ and $|v| \le V$ on a cell, $g(u) = \sum_{j \le K} g_j v^j + R$, $|R| \le |G| V^{K+1}$: $g_j$ are
 Taylor coefficients at $u_0$, G encloses those of degree K + 1 over all of $u_0 \pm V$.
 
+The coefficients come from python-flint's power series, the same rules as in one variable. Where that leaves out more
+than the range of g on the ball, which is the first of them, the range is taken.
+
 Kinks have a chord: with $w = u - v$ between l and h, and any $\lambda \in [0, 1]$,
 $$ 0 \le \max(u, v) - (\lambda u + (1 - \lambda) v) = \max(w, 0) - \lambda w
    \le \max(-\lambda l, (1 - \lambda) h, 0) , $$
@@ -11,33 +14,37 @@ which is smallest for $\lambda = h/(h - l)$ if w changes its sign. Where there i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb, arb_series
+from flint import arb, arb_series, ctx
 
-from attnforge.balls import Up, precision
-from attnforge.certification.enclosure.formula_jets import BITS, Univariate, coefficients, numbers, power
+from attnforge.balls import Balls, Up, precision
+from attnforge.balls.arrays import TINY, UNIT
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.targets.expression import series
 from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.functions import function_of
+from attnforge.targets.expression.functions import function_of, is_joined
 from attnforge.targets.expression.intervals import Interval
+from attnforge.targets.expression.series import NotSmoothError
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
 
 Array = npt.NDArray[np.float64]
+Univariate = Callable[[arb_series], arb_series]
 
+BITS = 80
+LARGEST_POWER = 64  # whole exponents up to here by multiplication
 SHORT = 2.0**20  # slopes of chords are multiples of one over it
 
 
 def formula_models(tree: Node, inputs: Mapping[str, Models]) -> Models:
     """Models (C,) of the formula, its inputs being models (C,).
 
-    >>> from attnforge.certification.enclosure.jets import degrees
+    >>> from attnforge.certification.enclosure.degrees import degrees
     >>> from attnforge.targets.expression.parse import parse
     >>> x = Models(degrees(1, 2), np.array([[1.0], [0.5], [0.0]]), Up.zeros(1))
     >>> formula_models(parse("x^2"), {"x": x}).c.ravel().tolist()  # (1 + t/2)^2
@@ -48,6 +55,8 @@ def formula_models(tree: Node, inputs: Mapping[str, Models]) -> Models:
     def visit(node: Node, arguments: Sequence[Models]) -> Models:
         if isinstance(node, Constant):
             return Models.constant(some.table, np.full(some.shape, float(node.value)))
+        if isinstance(node, Variable) and node.name not in inputs:
+            raise CertificateError(f"The formula reads {', '.join(inputs)}", f"`{node.name}`", "Name all its inputs")
         return inputs[node.name] if isinstance(node, Variable) else _apply(node, arguments, some)
 
     with np.errstate(all="ignore"), precision(BITS):
@@ -70,7 +79,9 @@ def _ranged(found: Models, cell: int, span: Interval) -> Models:
 def _apply(node: Apply, arguments: Sequence[Models], some: Models) -> Models:
     """One function of the table."""
     if node.function == "^":
-        return power(node, *arguments, composed=_composed, exp=Models.exp)
+        return _power(node, *arguments)
+    if node.function == "where":
+        return _chosen(node, *arguments)
     if node.function in _RULES:
         found: Models = _RULES[node.function](*arguments)
         return found
@@ -86,16 +97,99 @@ def _apply(node: Apply, arguments: Sequence[Models], some: Models) -> Models:
 def _composed(rule: Univariate, u: Models) -> Models:
     degree, swing = u.table.degree, u.swing()
     at = coefficients(rule, u.c[0], np.zeros(u.shape), degree)
-    last = coefficients(rule, u.c[0], swing.values, degree + 1)[degree + 1]
+    over = coefficients(rule, u.c[0], swing.values, degree + 1)
     rest = u.less(u.c[0])
     found = Models.constant(u.table, at.mid[degree]).wider(at.rad[degree])
     for j in range(degree - 1, -1, -1):
         found = (found * rest).less(-at.mid[j]).wider(at.rad[j])
-    return found.wider(Up.of(last) * swing ** (degree + 1))
+    found = found.wider(Up.of(over[degree + 1]) * swing ** (degree + 1))
+    return _within(found, over.mid[0] - over.rad[0], over.mid[0] + over.rad[0])
+
+
+def _within(found: Models, low: Array, high: Array) -> Models:
+    """Models, or where these leave out more the ranges, that are known to a rounding."""
+    return found.between(np.nextafter(low, -np.inf), np.nextafter(high, np.inf), found.rest)
+
+
+def coefficients(rule: Univariate, mid: Array, rad: Array, degree: int) -> Balls:
+    """Taylor coefficients (degree + 1, cells) of a function of one argument; NaN where it has none."""
+    points, back = np.unique(np.stack([mid, rad]), axis=1, return_inverse=True)
+    before, found = ctx.cap, np.full((degree + 1, points.shape[1], 2), np.nan)
+    ctx.cap = degree + 1
+    try:
+        for i, (middle, radius) in enumerate(points.T):
+            if not (np.isfinite(middle) and np.isfinite(radius)):
+                continue
+            try:
+                expansion = rule(arb_series([arb(middle, radius), 1]))
+            except NotSmoothError:
+                continue
+            found[:, i] = [numbers(expansion[j]) for j in range(degree + 1)]
+    finally:
+        ctx.cap = before
+    chosen = found[:, back.ravel()]
+    return Balls(chosen[..., 0], chosen[..., 1])
+
+
+def numbers(value: arb) -> tuple[float, float]:
+    """Midpoint and radius in float64: the midpoint is rounded to nearest, the radius has 30 bits."""
+    mid, rad = float(value.mid()), float(value.rad())
+    return mid, (rad + 2 * UNIT * abs(mid) + TINY) * (1 + 2.0**-40) if mid or rad else 0.0
+
+
+def _power(node: Apply, base: Models, exponent: Models) -> Models:
+    """Whole exponents by multiplication, constant ones by their series, others as exp(v log u)."""
+    written = node.arguments[1]
+    sign = 1.0
+    if isinstance(written, Apply) and written.function == "-":
+        written, sign = written.arguments[0], -1.0
+    if not isinstance(written, Constant):
+        return (exponent * _composed(series.logarithm, base)).exp()
+    value = sign * float(written.value)
+    if value.is_integer() and 0 < value <= LARGEST_POWER:
+        return _whole_power(base, int(value))
+    return _composed(lambda u: series.power(u, arb_series([arb(value)])), base)
+
+
+def _whole_power(base: Models, exponent: int) -> Models:
+    half = base if exponent < 2 else _whole_power(base, exponent // 2)
+    if exponent < 2:
+        return half
+    squared = half * half
+    return squared * base if exponent % 2 else squared
 
 
 def _divide(above: Models, below: Models) -> Models:
-    return above * _composed(lambda u: series.divide(arb_series([arb(1)]), u), below)
+    """By what is of one sign; unknown where it may vanish."""
+    low, high = below.range()
+    sign = np.where(low > 0, 1.0, -1.0)
+    least, most = np.sort(np.abs([low, high]), axis=0)
+    least = np.where((low > 0) | (high < 0), least, np.nan)
+    found = above.scaled(sign).over(below.scaled(sign), least)
+    ends = [sign * end / by for end in above.range() for by in (least, most)]
+    return _within(found, np.min(ends, axis=0), np.max(ends, axis=0))
+
+
+def _chosen(node: Apply, u: Models, v: Models, a: Models, b: Models) -> Models:
+    """A branch where the cell lies on its side; it may touch the border if the branches are known to meet there."""
+    low, high = (v - u).range()
+    first = low >= 0 if is_joined(node) else low > 0
+    return b.where(high <= 0, a).only(first | (high <= 0))
+
+
+def _length(*arguments: Models) -> Models:
+    return _composed(series.square_root, reduce(Models.__add__, (u * u for u in arguments)))
+
+
+def _angle(y: Models, x: Models) -> Models:
+    """By the arctangent of y/x to the right of the cut, of x/y above and below it and where that is smaller."""
+    (low, high), right = y.range(), x.range()[0]
+    middle, radius = numbers(arb.pi() / 2)
+    quarter = Models.constant(y.table, np.where(low > 0, middle, -middle)).wider(radius)
+    beside = quarter - _composed(arb_series.atan, _divide(x, y))
+    aside = (low > 0) | (high < 0)
+    ahead = (right > 0) & ~(aside & (np.abs(y.c[0]) > x.c[0]))
+    return _composed(arb_series.atan, _divide(y, x)).where(ahead, beside).only(ahead | aside)
 
 
 def _larger(u: Models, v: Models) -> Models:
@@ -108,11 +202,12 @@ def _larger(u: Models, v: Models) -> Models:
 
 
 def _jump(u: Models, left: float, at: float, right: float) -> Models:
-    """The constant of the side on which u is, or what lies between both."""
+    """The constant of the side on which u is, or what lies between both; unknown where u is."""
     low, high = u.range()
     decided = [low > 0, high < 0, (low == 0) & (high == 0)]
     found = Models.constant(u.table, np.select(decided, [right, left, at], (left + right) / 2))
-    return found.wider(np.where(np.any(decided, axis=0), 0.0, (right - left) / 2))
+    found = found.wider(np.where(np.any(decided, axis=0), 0.0, (right - left) / 2))
+    return found.only(np.isfinite(u.size().values))
 
 
 def _level(u: Models, value: float) -> Models:
@@ -136,4 +231,7 @@ _RULES: dict[str, Any] = {
     "clamp": lambda u, a, b: _smaller(_larger(u, a), b),
     "sign": lambda u: _jump(u, -1.0, 0.0, 1.0),
     "step": lambda u: _jump(u, 0.0, 0.5, 1.0),
+    "hypot": _length,
+    "unit": lambda u, *others: _divide(u, _length(u, *others)),
+    "atan2": _angle,
 }

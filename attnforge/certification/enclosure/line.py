@@ -21,10 +21,8 @@ from attnforge.balls import lower as from_below
 from attnforge.balls import upper as from_above
 from attnforge.certification.enclosure.affine_heads import AffineHead
 from attnforge.targets import Box
-from attnforge.targets.expression.linear import LinearForm
-from attnforge.targets.expression.simplify import plus
-from attnforge.targets.expression.tree import Apply, Node, Variable, depth, variables
-from attnforge.targets.structure.ridge import affine_part
+from attnforge.targets.expression.tree import Node, depth
+from attnforge.targets.structure.ridge import linear, rewritten
 
 Array = npt.NDArray[np.float64]
 
@@ -64,8 +62,9 @@ def line_of(
     """
     if depth(tree) > DEEPEST:
         return None
-    found: dict[str, LinearForm] = {}
-    rewritten = _rewritten(tree, tuple(names), found)
+    parts: dict[str, Node] = {}
+    function = rewritten(tree, parts)
+    found = {name: form for name, part in parts.items() if (form := linear(part, names)) is not None}
     exactly = apart <= PARALLEL
     frame = _frame(_slopes(heads) if exactly or not found else [form.weights for form in found.values()], box)
     if frame is None:
@@ -83,7 +82,7 @@ def line_of(
     low, high = frame.ends(frame.weights)
     return Line(
         tuple(each for each in reduced if each is not None),
-        rewritten,
+        function,
         forms,
         low,
         high,
@@ -163,17 +162,3 @@ def _reduced(head: AffineHead, frame: _Frame, apart: float) -> AffineHead | None
 
 def _around_zero(radius: arb) -> arb:
     return (-radius).union(radius)
-
-
-def _rewritten(node: Node, names: tuple[str, ...], found: dict[str, LinearForm]) -> Node:
-    """The formula with a new variable for each maximal affine part; ``found`` says what they stand for."""
-    if not variables(node):
-        return node
-    affine, others = affine_part(node, names)
-    if affine is not None:
-        name = f"y[{len(found)}]"
-        found[name] = affine
-        return plus(Variable(name), *(_rewritten(other, names, found) for other in others))
-    if not isinstance(node, Apply):
-        return node
-    return Apply(node.function, tuple(_rewritten(child, names, found) for child in node.arguments))

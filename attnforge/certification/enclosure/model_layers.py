@@ -158,8 +158,9 @@ def _heads(heads: list[Head], state: Models, context: Models | None, machine: Ma
 
 def _flat(models: Models, axis: int) -> Models:
     """With one axis and the one before it as one."""
-    shape = (*models.shape[: axis - 1], models.shape[axis - 1] * models.shape[axis], *models.shape[axis + 1 :])
-    return Models(models.table, models.c.reshape(-1, *shape), Up(models.rest.values.reshape(shape)))
+    return models.shaped(
+        *models.shape[: axis - 1], models.shape[axis - 1] * models.shape[axis], *models.shape[axis + 1 :]
+    )
 
 
 def _rows_read(head: Head, asking: Models, state: Models, context: Models | None) -> Models | None:
@@ -228,7 +229,7 @@ def _mixture(
     relative = _disturbed(scores, sizes, arithmetic)
     weights = relative.exp()
     total = weights.sum()
-    least = _least(relative, total)
+    least = least_sum(relative, total)
     share = (exp_above(relative.c[0], relative.swing()) / least[..., None]).least(1.0)[..., None, :]
     centre = _shares(relative.c[0])[..., None, :] @ _middle(values)
     if isinstance(values, Models):
@@ -239,7 +240,8 @@ def _mixture(
         above = weights.through(apart)
     size = _size(values)
     mass = (share @ size)[..., 0, :].least(size.most(-2))
-    found = above.over(total[..., None], least[..., None]).between(*_extremes(relative, apart))
+    found = above.over(total[..., None], least[..., None])
+    found = found.between(*_extremes(relative, apart), found.swing())
     found = found.less(-centre[..., 0, :]).wider(mass * arithmetic.mean(after) + arithmetic.lost(size.most(-2)))
     reach = sizes.most(-1)[..., None].larger(size.most(-2) * arithmetic.keys)
     return _known_where(found, reach.values <= _range(arithmetic))
@@ -274,10 +276,15 @@ def _largest_mean(values: Array, least: Array, most: Array) -> Array:
     return np.asarray(means.max(axis=-2) + slack)
 
 
+def centred(scores: Models) -> Models:
+    """Less a polynomial that is common to all keys: about their mean, by the weights at the middle."""
+    c = scores.c - (scores.c * _shares(scores.c[0])).sum(axis=-1, keepdims=True)
+    return Models(scores.table, c, scores.rest + Up(np.abs(c)).sum(0) * UNIT)
+
+
 def _disturbed(scores: Models, sizes: Up, arithmetic: SoftmaxArithmetic) -> Models:
     """The logarithms of the run's weights, less a common polynomial."""
-    c = scores.c - (scores.c * _shares(scores.c[0])).sum(axis=-1, keepdims=True)
-    relative = Models(scores.table, c, scores.rest + Up(np.abs(c)).sum(0) * UNIT)
+    relative = centred(scores)
     low, high = relative.range()
     lead = Up.of(np.nextafter(high.max(axis=-1, keepdims=True) - low, np.inf))
     return relative.wider(arithmetic.subtraction(lead, sizes) + arithmetic.log_weights())
@@ -287,8 +294,8 @@ def _range(arithmetic: SoftmaxArithmetic) -> float:
     return RANGE_64 if arithmetic.is_double else RANGE
 
 
-def _least(relative: Models, total: Models) -> Array:
-    """Lower bounds of sums of weights."""
+def least_sum(relative: Models, total: Models) -> Array:
+    """Lower bounds of sums of weights, from their logarithms and from the model of the sum."""
     each = np.exp(relative.c[0] - relative.swing().values) * BELOW
     by_sum = each.sum(axis=-1) * (1 - 2.0**-30)
     return np.asarray(np.fmax(by_sum, np.nextafter(total.c[0] - total.swing().values, -np.inf)))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, gamma
 from attnforge.balls.arrays import TINY
-from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
+from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.factors import factor_head
 from attnforge.certification.enclosure.fitted import FEWEST, MOST_INPUTS, NEGLIGIBLE, boxes_allowed
 from attnforge.certification.enclosure.run import SLACK, MemoryRun, Weights, rounding
@@ -54,7 +54,7 @@ def prove_shared_head(statement: Statement, tokens: int) -> Proof:
     form = _form(features, target)
     error = _HeadError(network.heads[0], *form, (target.lower, target.upper))
     found = branch_and_bound(error.look, *_ends(features), Rules(CLOSE, cells, BATCH), statement.progress)
-    added = rounding(MemoryRun((), network.heads, machine), found.lower, found.upper, NEGLIGIBLE * found.bound)
+    added = rounding(MemoryRun((), network.heads, machine), *_halves(found), NEGLIGIBLE * found.bound)
     parts = {"fit": found.bound, "form": _off(features, target, *form), "rounding": added}
     return Proof(parts, assumptions=(ENCLOSED,), limit=found.limit)
 
@@ -109,6 +109,14 @@ def _ends(features: Tokens) -> tuple[Array, Array]:
     radius = (exact.rad + features.error) * SLACK
     low, high = (exact.mid - radius).min(axis=0), (exact.mid + radius).max(axis=0)
     return np.nextafter(low, -np.inf)[None], np.nextafter(high, np.inf)[None]
+
+
+def _halves(found: Supremum) -> tuple[Array, Array]:
+    """The cells at the end, cut once more: what they leave out of expansions is far less than what weights move by."""
+    cut = np.eye(found.lower.shape[1])[(found.upper - found.lower).argmax(axis=1)] == 1
+    middle = found.lower / 2 + found.upper / 2
+    lower, upper = np.where(cut, middle, found.lower), np.where(cut, middle, found.upper)
+    return np.concatenate([found.lower, lower]), np.concatenate([upper, found.upper])
 
 
 class _HeadError:

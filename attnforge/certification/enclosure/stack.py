@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, Up, gamma
+from attnforge.balls import Machine, gamma
 from attnforge.balls.branch_and_bound import Found, Report, Rules, Supremum, branch_and_bound
+from attnforge.certification.enclosure.degrees import Degrees, degrees
 from attnforge.certification.enclosure.formula_models import formula_models
-from attnforge.certification.enclosure.jets import Degrees, degrees
 from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.rows import Entry, entries_of, tokens_of
 from attnforge.certification.enclosure.run import evenly
@@ -98,11 +98,9 @@ class Variables:
         column[self.pivot] = 1.0
         return column
 
-    def inputs(self, table: Degrees, middle: Array, radius: Array) -> Models:
+    def inputs(self, table: Degrees, lower: Array, upper: Array) -> Models:
         """The inputs (C, D) on cells."""
-        found = Models.constant(table, middle)
-        for i in range(table.inputs):
-            found.c[table.place[tuple(int(i == k) for k in range(table.inputs))], :, i] = radius[:, i]
+        found = Models.variables(table, lower, upper)
         if self.weights is None:
             return found
         column = found.through(self._column()[:, None])
@@ -184,10 +182,9 @@ class ErrorOnCells:
 
     def _block(self, lower: Array, upper: Array) -> tuple[Array, npt.NDArray[np.int64]]:
         check_time("proving a stack of layers")
-        middle = lower / 2 + upper / 2
-        radius = np.nextafter(np.maximum(upper - middle, middle - lower), np.inf) * (upper > lower)
+        middle, radius = lower / 2 + upper / 2, upper / 2 - lower / 2
         with np.errstate(all="ignore"):
-            inputs = self.variables.inputs(self.table, middle, radius)
+            inputs = self.variables.inputs(self.table, lower, upper)
             outputs = run_network(self.network, _rows(inputs, self.tokens), self.machine)
             parts = [self._apart(outputs, entry, inputs) for entry in self.entries]
             errors = [part.size().values for part in parts]
@@ -229,5 +226,4 @@ def _change(values: Array) -> Array:
 
 def _rows(inputs: Models, tokens: int) -> Models:
     """Inputs (C, D) as rows (C, n, m)."""
-    shape = (inputs.shape[0], tokens, inputs.shape[1] // tokens)
-    return Models(inputs.table, inputs.c.reshape(-1, *shape), Up(inputs.rest.values.reshape(shape)))
+    return inputs.shaped(inputs.shape[0], tokens, inputs.shape[1] // tokens)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Up, gamma
 from attnforge.balls.arrays import TINY, UNIT
-from attnforge.certification.enclosure.jets import Degrees
+from attnforge.certification.enclosure.degrees import Degrees
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -50,6 +50,17 @@ class Models:
         return cls(table, c, Up.zeros(*values.shape))
 
     @classmethod
+    def variables(cls, table: Degrees, lower: Array, upper: Array) -> Models:
+        """The variables (C, D) on cells between these ends (C, D); those do not reach over where float64 allows it."""
+        middle = lower / 2 + upper / 2
+        sides = [(radius, lost != 0) for radius, lost in (two_sum(upper, -middle), two_sum(middle, -lower))]
+        radius = np.maximum(*(np.where(lost, np.nextafter(side, np.inf), side) for side, lost in sides))
+        found = cls.constant(table, middle)
+        for i in range(table.inputs):
+            found.c[table.place[tuple(int(i == k) for k in range(table.inputs))], :, i] = radius[:, i]
+        return found
+
+    @classmethod
     def joined(cls, parts: Sequence[Models], axis: int) -> Models:
         """Side by side along one of the last axes, counted from the end."""
         rest = np.concatenate([part.rest.values for part in parts], axis=axis)
@@ -65,6 +76,11 @@ class Models:
         picked = index if isinstance(index, tuple) else (index,)
         return Models(self.table, self.c[(slice(None), *picked)], self.rest[picked])
 
+    def shaped(self, *shape: int) -> Models:
+        """The same functions on other axes."""
+        rest = self.rest.values.reshape(shape)
+        return Models(self.table, self.c.reshape(-1, *rest.shape), Up(rest))
+
     def by_degree(self) -> Up:
         """Sums of |coefficients| of each total degree (K + 1, ...)."""
         sizes = np.add.reduceat(np.abs(self.c), self.table.starts, axis=0)
@@ -73,6 +89,10 @@ class Models:
     def swing(self) -> Up:
         """How far a function may be from its first coefficient."""
         return Up(np.abs(self.c[1:])).sum(0) + self.rest
+
+    def flat(self) -> Models:
+        """As constants known within a radius: operations with them are those of intervals."""
+        return Models.constant(self.table, self.c[0]).wider(self.swing())
 
     def varying(self) -> Array:
         """About how much the polynomials vary along each axis (..., D)."""
@@ -83,19 +103,21 @@ class Models:
         return self.swing() + Up.of(self.c[0])
 
     def range(self) -> tuple[Array, Array]:
-        """Lower and upper bounds; exact ones of constants."""
-        swing, first = self.swing().values, self.c[0]
-        low, high = np.nextafter(first - swing, -np.inf), np.nextafter(first + swing, np.inf)
-        return np.where(swing == 0, first, low), np.where(swing == 0, first, high)
+        """Lower and upper bounds; exact ones, where float64 holds them, of what has at most one further coefficient."""
+        sizes = np.abs(self.c[1:])
+        plain = (np.count_nonzero(sizes, axis=0) <= 1) & (self.rest.values == 0)
+        swing = np.where(plain, sizes.max(axis=0, initial=0.0), self.swing().values)
+        (low, below), (high, above) = two_sum(self.c[0], -swing), two_sum(self.c[0], swing)
+        below, above = (plain & (lost == 0) for lost in (below, above))
+        return np.where(below, low, np.nextafter(low, -np.inf)), np.where(above, high, np.nextafter(high, np.inf))
 
     def wider(self, more: Up | npt.ArrayLike) -> Models:
         """With so much added to the rest."""
         return Models(self.table, self.c, self.rest + more)
 
     def __add__(self, other: Models) -> Models:
-        c = self.c + other.c
-        both = (self.c != 0) & (other.c != 0)  # adding zero is exact
-        return Models(self.table, c, self.rest + other.rest + Up(np.abs(c) * both).sum(0) * UNIT)
+        c, lost = two_sum(self.c, other.c)
+        return Models(self.table, c, self.rest + other.rest + Up.of(lost).sum(0))
 
     def __neg__(self) -> Models:
         return Models(self.table, -self.c, self.rest)
@@ -112,12 +134,26 @@ class Models:
     def less(self, number: Array) -> Models:
         """Minus numbers (...)."""
         c = np.broadcast_to(self.c, (len(self.c), *np.broadcast_shapes(self.c.shape[1:], number.shape))).copy()
-        c[0] -= number
-        return Models(self.table, c, self.rest + Up(np.abs(c[0]) * (number != 0)) * UNIT)
+        c[0], lost = two_sum(c[0], -number)
+        return Models(self.table, c, self.rest + Up.of(lost))
+
+    def where(self, mask: npt.NDArray[np.bool_], other: Models) -> Models:
+        """These functions where the mask says so, the other ones elsewhere."""
+        rest = Up(np.where(mask, self.rest.values, other.rest.values))
+        return Models(self.table, np.where(mask, self.c, other.c), rest)
+
+    def only(self, mask: npt.NDArray[np.bool_]) -> Models:
+        """The same where the mask says so, and nothing known elsewhere."""
+        return Models(self.table, self.c, Up(np.where(mask, self.rest.values, np.inf)))
 
     def through(self, matrix: Array) -> Models:
         """Times a matrix (m, m'), or as many as fit (..., m, m'), along the last axis; entries may be rounded once."""
-        c = self.c @ matrix if matrix.ndim == 2 else np.moveaxis(np.moveaxis(self.c, 0, -2) @ matrix, -2, 0)
+        some = self.present()
+        rows = (
+            self.c[some] @ matrix if matrix.ndim == 2 else np.moveaxis(np.moveaxis(self.c[some], 0, -2) @ matrix, -2, 0)
+        )
+        c = np.zeros((len(some), *rows.shape[1:]))
+        c[some] = rows
         sizes, told = Up.of(matrix), Up(np.abs(self.c)).sum(0)[..., None, :]
         rest = (self.rest[..., None, :] @ sizes + (told @ sizes) * gamma(matrix.shape[-2] + 2))[..., 0, :]
         return Models(self.table, c, rest + self._underflow(matrix.shape[-2], c))
@@ -168,19 +204,22 @@ class Models:
 
         The coefficients of $e^p$ obey $\alpha_i e_\alpha = \sum_\beta \beta_i p_\beta e_{\alpha - \beta}$ for every i,
         and are at most those of the same with $|p_\beta|$, whose sum is $e^{A(1)}$, $A(z) = \sum_d A_d z^d$. Roundings
-        add up to $\gamma_{K(T + 4)} e^{A(1)}$ of T coefficients, products that underflow to $4 T^2$ smallest normal
-        numbers of that; what is left out, by Cauchy, to $\rho^{-K-1} e^{A(\rho)}$ for any $\rho \ge 1$. Where the
-        range from zero on is as good, it is taken: far keys on large cells.
+        add up to $\gamma_{K(n + 4)} e^{A(1)}$ of n coefficients of p, products that underflow to $4 T^2$ smallest
+        normal numbers of that for T in all; what is left out, by Cauchy, to $\rho^{-K-1} e^{A(\rho)}$ for any
+        $\rho \ge 1$. Where the range from zero on is as good, it is taken: far keys on large cells.
         """
         table, first = self.table, self.c[0]
         parts = self.by_degree()[1:]
         c = np.zeros_like(self.c)
         c[0] = 1.0
+        present = self.present()
+        terms = int(present[1:].sum())
         for row, (of, rest, share) in enumerate(_recursion(table), start=1):
-            c[row] = (share.reshape(-1, *(1,) * first.ndim) * self.c[of] * c[rest]).sum(axis=0)
+            some = present[of]
+            c[row] = (share[some].reshape(-1, *(1,) * first.ndim) * self.c[of[some]] * c[rest[some]]).sum(axis=0)
         whole = exp_above(first, parts.sum(0))
         tail = _exp_tail(first, parts)
-        made = gamma(table.degree * (len(table) + 4)) + EXPONENTIAL + 4 * len(table) ** 2 * TINY
+        made = gamma(table.degree * (terms + 4)) + EXPONENTIAL + 4 * len(table) ** 2 * TINY
         lost = parts.sum(0).exp() * (4 * len(table) ** 2 * TINY)
         off = whole * (self.rest.expm1() + made) + tail + lost
         half = exp_above(first, self.swing()) * 0.5
@@ -189,25 +228,33 @@ class Models:
         c[0] = np.where(poor, half.values, c[0])
         return Models(table, c, Up(np.where(poor, half.values, off.values)))
 
-    def between(self, low: Array, high: Array) -> Models:
-        """The same functions, known to lie in a range: where their models swing more, that is all there is."""
+    def between(self, low: Array, high: Array, spread: Up) -> Models:
+        """The same functions, known to lie in a range: that is all there is where ``spread`` is no smaller than it."""
         middle = low / 2 + high / 2
         half = np.nextafter(np.maximum(high - middle, middle - low), np.inf)
-        better = ~((self.swing().values >= half) | np.isnan(self.c[0]))
+        better = ~((spread.values >= half) | np.isnan(self.c[0]))
         c = np.where(better, self.c, 0.0)
         c[0] = np.where(better, c[0], middle)
-        return Models(self.table, c, Up(np.where(better, self.rest.values, half)))
+        return Models(self.table, c, Up.of(np.where(better, self.rest.values, half)))
 
 
 def _product_rest(one: Models, two: Models) -> Up:
-    """What a product of models leaves out of its kept coefficients."""
+    """What a product of models leaves out of its kept coefficients; zero times what is unknown is not known either."""
     table, a, b = one.table, one.by_degree(), two.by_degree()
     from_on = Up.of(np.cumsum(b.values[:0:-1], axis=0)) * (1.0 + gamma(2 * table.degree))  # the highest degrees first
     first, second = a.sum(0), b.sum(0)
     kept = first * second
     terms = min(int(each.present().sum()) for each in (one, two))  # of the sum that a coefficient is
     rest = one.rest * (second + two.rest) + first * two.rest + kept * gamma(terms + 2)
-    return rest + (a[1:] * from_on).sum(0) + (kept.values > 0) * (len(table) ** 2 * TINY)
+    rest = rest + (a[1:] * from_on).sum(0) + (kept.values > 0) * (len(table) ** 2 * TINY)
+    return Up(np.where(np.isfinite(one.rest.values) & np.isfinite(two.rest.values), rest.values, np.inf))
+
+
+def two_sum(one: Array, two: Array) -> tuple[Array, Array]:
+    """The rounded sum, and exactly what it lacks (Knuth); NaN where it overflows."""
+    total = one + two
+    back = total - one
+    return total, (one - (total - back)) + (two - back)
 
 
 def exp_above(first: Array, more: Up) -> Up:

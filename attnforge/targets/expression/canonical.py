@@ -22,7 +22,7 @@ from flint import arb
 
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.simplify import over, plus, raised, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, variables
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, varies
 
 Monomial = tuple[tuple[tuple[int, Fraction], ...], "Sum"]  # powers of atoms, by number, and what exp is taken of
 Sum = tuple[tuple["Monomial", Fraction], ...]
@@ -37,21 +37,23 @@ BITS = 53
 class Canonical:
     """Canonical forms over common tables: equal expressions get equal forms.
 
-    ``positive`` says whether an expression is positive wherever it is evaluated; it may always say no.
+    ``least`` gives a lower bound of an expression wherever it is evaluated; minus infinity will do.
 
     >>> from attnforge.targets.expression.parse import parse
-    >>> forms = Canonical(lambda node: True)
+    >>> forms = Canonical(lambda node: 1.0)
     >>> forms.same(parse("sqrt(x*y^3)/y"), parse("exp(log(x)/2 + 0.5*log(y))"))
     True
+    >>> forms = Canonical(lambda node: float("-inf"))
     >>> forms.same(parse("max(x, y)"), parse("y + relu(x - y)")), forms.same(parse("x*(y + 1)"), parse("x*y + x"))
     (True, True)
     """
 
-    def __init__(self, positive: Callable[[Node], bool]) -> None:
-        self._positive = positive
+    def __init__(self, least: Callable[[Node], float]) -> None:
+        self._least = least
         self._numbers: dict[object, int] = {}
         self._trees: list[Node] = []
         self._signs: dict[int, bool] = {}
+        self._rationals: dict[int, Fraction] = {}
         self._sums: dict[int, Sum] = {}  # atoms that are sums, and those that are logarithms: of what
         self._logs: dict[int, Sum] = {}
         self._rules: Mapping[str, Callable[..., Sum]] = {
@@ -61,6 +63,10 @@ class Canonical:
             "/": lambda u, v: self._multiply(u, self._power(v, Fraction(-1))),
             "^": self._raised,
             "sqrt": lambda u: self._power(u, Fraction(1, 2)),
+            "atan2": self._angle,
+            "asin": self._arc,
+            "acos": lambda u: self._add(_scaled(self._arc(u), Fraction(-1)), _scaled(self._pi, Fraction(1, 2))),
+            "hypot": lambda *each: self._power(self._add(*(self._power(u, Fraction(2)) for u in each)), Fraction(1, 2)),
             "exp": self._exponential,
             "log": self._logarithm,
             "relu": self._relu,
@@ -87,16 +93,23 @@ class Canonical:
         """Whether both have one form, products multiplied out."""
         return self._open(self.of(one)) == self._open(self.of(other))
 
+    def multiple(self, one: Node, other: Node) -> bool:
+        """Whether one is a positive multiple of the other."""
+        u, v = self._open(self.of(one)), self._open(self.of(other))
+        ratio = u[0][1] / v[0][1] if u and v else Fraction(0)
+        return ratio > 0 and u == _scaled(v, ratio)
+
     def difference(self, one: Node, other: Node) -> list[tuple[arb, Node]]:
         """Terms that add up to the difference of both: coefficients, as balls, and expressions without constants."""
+        rest = _collected([self._open(self.of(one)), _scaled(self._open(self.of(other)), Fraction(-1))])
         total: dict[Monomial, arb] = {}
-        for sign, node in ((1, one), (-1, other)):
-            for (powers, exponent), coefficient in self._open(self.of(node)):
-                varying = tuple(pair for pair in powers if variables(self._trees[pair[0]]))
-                fixed = tuple(pair for pair in powers if not variables(self._trees[pair[0]]))
-                value = bounds(self._term((fixed, ZERO), coefficient), {})
-                key = (varying, exponent)
-                total[key] = total.get(key, arb(0)) + sign * value.lower.union(value.upper)
+        for (powers, exponent), coefficient in rest:
+            varying = tuple(pair for pair in powers if varies(self._trees[pair[0]]))
+            fixed = tuple(pair for pair in powers if not varies(self._trees[pair[0]]))
+            constant = not varies(self._tree(exponent))
+            value = bounds(self._term((fixed, exponent if constant else ZERO), coefficient), {})
+            key = (varying, ZERO if constant else exponent)
+            total[key] = total.get(key, arb(0)) + value.lower.union(value.upper)
         return [
             (coefficient, self._term(monomial, Fraction(1)))
             for monomial, coefficient in total.items()
@@ -167,8 +180,13 @@ class Canonical:
         return tuple(sorted((atom, power) for atom, power in powers.items() if power)), self._add(a[1], b[1])
 
     def _unwrapped(self, monomial: Monomial, coefficient: Fraction) -> Sum:
-        """A sum alone is no factor."""
+        """A sum alone is no factor, and whole powers of numbers are numbers."""
         powers, exponent = monomial
+        for atom, power in powers:
+            if atom in self._rationals and power.denominator == 1 and abs(power) <= MOST_DIGITS:
+                coefficient *= self._rationals[atom] ** power.numerator
+                powers = tuple(pair for pair in powers if pair[0] != atom)
+        monomial = powers, exponent
         if not exponent and len(powers) == 1 and powers[0][1] == 1:
             terms = self._sums.get(powers[0][0])
             if terms is not None:
@@ -190,7 +208,7 @@ class Canonical:
 
     def _is_positive(self, atom: int) -> bool:
         if atom not in self._signs:
-            self._signs[atom] = self._positive(self._trees[atom])
+            self._signs[atom] = self._least(self._trees[atom]) > 0
         return self._signs[atom]
 
     def _power(self, u: Sum, q: Fraction) -> Sum:
@@ -200,10 +218,15 @@ class Canonical:
             return _constant(Fraction(0 if q > 0 else 1)) if q >= 0 else self._function("^", u, _constant(q))
         monomial, coefficient = self._monomial(u)
         whole = q.denominator == 1
-        if not whole and not (coefficient > 0 and all(self._is_positive(atom) for atom, _ in monomial[0])):
-            return self._function("^", u, _constant(q))
-        powers = tuple((atom, power * q) for atom, power in monomial[0])
+        signed = () if whole else tuple(pair for pair in monomial[0] if not self._is_positive(pair[0]))
+        powers = tuple((atom, power * q) for atom, power in monomial[0] if (atom, power) not in signed)
         raised_up = self._unwrapped((powers, _scaled(monomial[1], q)), Fraction(1))
+        if len(signed) == 1 and signed[0][1] == 1 and coefficient > 0:
+            raised_up = self._multiply(raised_up, (((((signed[0][0], q),), ZERO), Fraction(1)),))
+        elif signed or (not whole and coefficient < 0):  # what is positive comes out of a root, the rest stays within
+            rest = self._unwrapped((signed, ZERO), Fraction(1 if coefficient > 0 else -1))
+            raised_up = self._multiply(raised_up, self._function("^", rest, _constant(q)))
+            coefficient = abs(coefficient)
         return self._multiply(self._number_power(coefficient, q), raised_up)
 
     def _number_power(self, c: Fraction, q: Fraction) -> Sum:
@@ -212,8 +235,13 @@ class Canonical:
         size = max(c.numerator.bit_length(), c.denominator.bit_length()) * abs(q)
         if q.denominator == 1 and size <= MOST_DIGITS:
             return _constant(c**q.numerator)
-        number = self._number(("number", c), lambda: _rational(c))
-        return (((((number, q),), ZERO)), Fraction(1)),  # fmt: skip
+        if c.numerator != 1 and c.denominator != 1:
+            parts = (self._number_power(each, q) for each in (Fraction(c.numerator), Fraction(1, c.denominator)))
+            return self._multiply(*parts)
+        base, power = (c, q) if c.denominator == 1 else (1 / c, -q)
+        number = self._number(("number", base), lambda: _rational(base))
+        self._rationals[number] = base
+        return (((((number, power),), ZERO)), Fraction(1)),  # fmt: skip
 
     def _raised(self, u: Sum, v: Sum) -> Sum:
         """A rational exponent is one; other powers are exponentials."""
@@ -256,9 +284,33 @@ class Canonical:
         """Of a number a number; else with the first coefficient one."""
         if not u or (len(u) == 1 and u[0][0] == UNIT):
             return u if u and u[0][1] > 0 else ZERO
+        if self._least(self._tree(u)) >= 0:
+            return u
+        if self._least(self._tree(_scaled(u, Fraction(-1)))) >= 0:
+            return ZERO
         first = u[0][1]
         plain = self._function("relu", _scaled(u, 1 / first))
         return _scaled(plain, first) if first > 0 else self._add(_scaled(plain, -first), u)
+
+    @property
+    def _pi(self) -> Sum:
+        return self._function("pi")
+
+    def _arc(self, u: Sum) -> Sum:
+        """An odd function; of a root by that of its square, asin(sqrt(w)) = pi/4 - asin(1 - 2 w)/2."""
+        (powers, _), coefficient = u[0] if u else (UNIT, Fraction(0))
+        root = len(u) == 1 and coefficient > 0 and any(power.denominator == 2 for _, power in powers)
+        if not root or not all(power.denominator == 2 or self._is_positive(atom) for atom, power in powers):
+            sign = Fraction(-1 if coefficient < 0 else 1)
+            return _scaled(self._function("asin", _scaled(u, sign)), sign)
+        inner = self._add(_constant(Fraction(1)), _scaled(self._power(u, Fraction(2)), Fraction(-2)))
+        return self._add(_scaled(self._pi, Fraction(1, 4)), _scaled(self._arc(inner), Fraction(-1, 2)))
+
+    def _angle(self, u: Sum, v: Sum) -> Sum:
+        """Of the right half-plane, by the quotient."""
+        if self._least(self._tree(v)) > 0:
+            return self._function("atan", self._multiply(u, self._power(v, Fraction(-1))))
+        return self._function("atan2", u, v)
 
     def _largest(self, u: Sum, v: Sum) -> Sum:
         """V + relu(u - v), the order of both chosen by the forms."""

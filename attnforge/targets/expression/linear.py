@@ -14,7 +14,7 @@ recognises all nestings. Coefficients are balls, so constants such as ``sqrt(2)/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flint import arb
@@ -61,7 +61,7 @@ def linear_form(node: Node, names: Sequence[str]) -> LinearForm | None:
     piece = _recognise(node, names)
     if isinstance(piece, _Refusal) or piece.is_truncated:
         return None
-    return LinearForm(piece.weights, piece.offset)
+    return LinearForm(_dense(piece, names), piece.offset)
 
 
 def truncated_linear_form(
@@ -80,12 +80,12 @@ def truncated_linear_form(
     piece = _recognise(node, names)
     if isinstance(piece, _Refusal) or piece.is_constant:
         return None
-    low, high = _range(piece, lower, upper)
+    low, high = _range(_dense(piece, names), piece.offset, lower, upper)
     with precision(FLOAT64_BITS):
         width = high - low if high > low else arb(1)
         bottom = _inactive_below(low, piece.upper, width) if piece.lower is None else piece.lower
         top = _inactive_above(high, piece.lower, width) if piece.upper is None else piece.upper
-    return TruncatedForm(piece.weights, piece.offset, bottom, top) if bottom < top else None
+    return TruncatedForm(_dense(piece, names), piece.offset, bottom, top) if bottom < top else None
 
 
 def why_not_truncated_linear(node: Node, names: Sequence[str]) -> str:
@@ -103,9 +103,12 @@ def why_not_truncated_linear(node: Node, names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """``clamp(weights . x + offset, lower, upper)``, where None means no bound on that side."""
+    """``clamp(weights . x + offset, lower, upper)``, where None means no bound on that side.
 
-    weights: tuple[arb, ...]
+    Weights by name, of the variables that occur: a sum of many terms of one variable each takes so many additions.
+    """
+
+    weights: Mapping[str, arb]
     offset: arb
     lower: arb | None = None
     upper: arb | None = None
@@ -117,16 +120,18 @@ class _Piece:
     @property
     def is_constant(self) -> bool:
         """Whether no variable has weight; bounds are then gone too, because they are applied at once."""
-        return all(weight.is_zero() for weight in self.weights)
+        return all(weight.is_zero() for weight in self.weights.values())
 
     def plus(self, constant: arb) -> _Piece:
         return self._map(lambda value: value + constant, self.weights)
 
     def times(self, factor: arb) -> _Piece:
-        scaled = self._map(lambda value: value * factor, tuple(weight * factor for weight in self.weights))
+        scaled = self._map(
+            lambda value: value * factor, {name: weight * factor for name, weight in self.weights.items()}
+        )
         return replace(scaled, lower=scaled.upper, upper=scaled.lower) if factor < 0 else scaled
 
-    def _map(self, function: Callable[[arb], arb], weights: tuple[arb, ...]) -> _Piece:
+    def _map(self, function: Callable[[arb], arb], weights: Mapping[str, arb]) -> _Piece:
         low, high = (None if bound is None else function(bound) for bound in (self.lower, self.upper))
         return _Piece(weights, function(self.offset), low, high)
 
@@ -140,32 +145,36 @@ _Result = _Piece | _Refusal
 
 
 def _recognise(node: Node, names: Sequence[str]) -> _Result:
-    zero = (arb(0),) * len(names)
+    known = {*names}
 
     def visit(each: Node, arguments: Sequence[_Result]) -> _Result:
         if isinstance(each, Constant):
-            return _Piece(zero, arb(each.value))
+            return _Piece({}, arb(each.value))
         if isinstance(each, Variable):
-            return _variable(each, names)
+            return _variable(each, known)
         refusal = next((argument for argument in arguments if isinstance(argument, _Refusal)), None)
-        return refusal or _application(each, [piece for piece in arguments if isinstance(piece, _Piece)], zero)
+        return refusal or _application(each, [piece for piece in arguments if isinstance(piece, _Piece)])
 
     with precision(COEFFICIENT_BITS):
         return fold(node, visit)
 
 
-def _variable(node: Variable, names: Sequence[str]) -> _Result:
+def _dense(piece: _Piece, names: Sequence[str]) -> tuple[arb, ...]:
+    return tuple(piece.weights.get(name, arb(0)) for name in names)
+
+
+def _variable(node: Variable, names: Collection[str]) -> _Result:
     if node.name not in names:
         return _Refusal(f"`{node.name}` is not one of the variables")
-    return _Piece(tuple(arb(int(name == node.name)) for name in names), arb(0))
+    return _Piece({node.name: arb(1)}, arb(0))
 
 
-def _application(node: Apply, pieces: Sequence[_Piece], zero: tuple[arb, ...]) -> _Result:
+def _application(node: Apply, pieces: Sequence[_Piece]) -> _Result:
     if node.function == "clamp":
         _check_order(node, *(piece.offset for piece in pieces[1:] if piece.is_constant))
     if all(piece.is_constant for piece in pieces):
         value = of_numbers(node, [piece.offset for piece in pieces])
-        return _Piece(zero, value) if value.is_finite() else _Refusal(f"{_quote(node)} is not a finite number")
+        return _Piece({}, value) if value.is_finite() else _Refusal(f"{_quote(node)} is not a finite number")
     rule = RULES.get(node.function)
     if rule is None:
         return _Refusal(f"{_quote(node)} is not affine: `{node.function}` is applied to something that varies")
@@ -175,11 +184,14 @@ def _application(node: Apply, pieces: Sequence[_Piece], zero: tuple[arb, ...]) -
 def _sum(node: Node, pieces: Sequence[_Piece]) -> _Result:
     truncated = [piece for piece in pieces if piece.is_truncated]
     affine = [piece for piece in pieces if not piece.is_truncated]
-    weights = tuple(sum(column, arb(0)) for column in zip(*(piece.weights for piece in affine), strict=True))
+    weights: dict[str, arb] = {}
+    for piece in affine:
+        for name, weight in piece.weights.items():
+            weights[name] = weights[name] + weight if name in weights else weight
     offset = sum((piece.offset for piece in affine), arb(0))
     if not truncated:
         return _Piece(weights, offset)
-    if len(truncated) > 1 or not all(weight.is_zero() for weight in weights):
+    if len(truncated) > 1 or not all(weight.is_zero() for weight in weights.values()):
         return _Refusal(f"{_quote(node)} adds a truncated term to another one that varies")
     return truncated[0].plus(offset)
 
@@ -211,7 +223,7 @@ def _power(node: Node, pieces: Sequence[_Piece]) -> _Result:
 
 def _scaled(node: Node, piece: _Piece, factor: arb) -> _Result:
     if factor.is_zero():
-        return _Piece(tuple(arb(0) for _ in piece.weights), arb(0))
+        return _Piece({}, arb(0))
     if piece.is_truncated and factor.contains(0):
         return _Refusal(f"{_quote(node)} scales a truncated term by a number whose sign is not certain")
     return piece.times(factor)
@@ -251,7 +263,7 @@ def _clamp(node: Node, pieces: Sequence[_Piece]) -> _Result:
 def _cut_below(node: Node, piece: _Piece, bound: arb) -> _Result:
     """``max(piece, bound)``."""
     if piece.upper is not None and bound >= piece.upper:
-        return _Piece(tuple(arb(0) for _ in piece.weights), bound)
+        return _Piece({}, bound)
     lower = bound if piece.lower is None else piece.lower.max(bound)
     if piece.upper is not None and not lower < piece.upper:
         return _Refusal(f"{_quote(node)} has bounds too close to tell which is larger")
@@ -278,14 +290,14 @@ def _check_order(node: Node, *bounds: arb) -> None:
         raise TargetError(requirement, f"a={low}, b={high}", "Swap them, or use a constant target")
 
 
-def _range(piece: _Piece, lower: Sequence[float], upper: Sequence[float]) -> tuple[arb, arb]:
+def _range(weights: Sequence[arb], offset: arb, lower: Sequence[float], upper: Sequence[float]) -> tuple[arb, arb]:
     """The range of ``weights . x + offset`` on the box, rounded outward to float64."""
-    if not len(lower) == len(upper) == len(piece.weights):
-        got = f"{len(piece.weights)} names, {len(lower)} lower and {len(upper)} upper ends"
+    if not len(lower) == len(upper) == len(weights):
+        got = f"{len(weights)} names, {len(lower)} lower and {len(upper)} upper ends"
         raise TargetError("Every variable needs a lower and an upper end", got, "Give one of each per variable")
-    low = high = piece.offset
+    low = high = offset
     with precision(COEFFICIENT_BITS):
-        for weight, left, right in zip(piece.weights, lower, upper, strict=True):
+        for weight, left, right in zip(weights, lower, upper, strict=True):
             ends = weight * arb(float(left)), weight * arb(float(right))
             low, high = low + ends[0].min(ends[1]), high + ends[0].max(ends[1])
     if not (low.is_finite() and high.is_finite()):

@@ -17,10 +17,11 @@ from flint import arb
 from attnforge.targets.expression.derivative import derivative
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, add, from_ball, is_undefined, multiply
-from attnforge.targets.expression.tree import Node, bottom_up, variables
+from attnforge.targets.expression.tree import Node, bottom_up, children, variables
 
 CELLS = 60  # looked at for either end
 LARGE = 400  # distinct nodes beyond which derivatives are not taken
+WORK = 24_000  # nodes visited at most for the slopes on all cells, about
 CLOSE = 0.01  # of the range: an end known so well is not looked at further
 
 Values = dict[str, Interval]
@@ -36,14 +37,25 @@ def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Int
     """
     names = [name for name in variables(node) if box[name].lower < box[name].upper]
     whole = bounds(node, box)
-    if not names or len(bottom_up(node)) > LARGE:
+    if not names or is_large(node):
         return whole
     slopes = {name: slope_of(node, name) for name in names}
+    cells = min(cells, max(1, WORK // (len(names) * len(bottom_up(node)))))
     lower = _end(node, slopes, dict(box), cells, -1)
     upper = _end(node, slopes, dict(box), cells, 1)
     if lower.is_nan() or upper.is_nan():
         return UNDEFINED
     return Interval(lower, upper) if is_undefined(whole) else Interval(whole.lower.max(lower), whole.upper.min(upper))
+
+
+def is_large(node: Node) -> bool:
+    """Whether there are more distinct nodes than derivatives are taken of; no more of them are counted."""
+    seen, stack = {id(node)}, [node]
+    while stack and len(seen) <= LARGE:
+        fresh = {id(child): child for child in children(stack.pop()) if id(child) not in seen}
+        seen |= fresh.keys()
+        stack.extend(fresh.values())
+    return len(seen) > LARGE
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.expression.linear import COEFFICIENT_BITS, LinearForm, linear_form
 from attnforge.targets.expression.simplify import plus
-from attnforge.targets.expression.tree import Node, children, variables
+from attnforge.targets.expression.tree import Apply, Node, Variable, children, variables, varies
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
@@ -109,6 +110,28 @@ def affine_part(node: Node, names: Sequence[str]) -> tuple[LinearForm | None, li
     return (linear(plus(*affine), names) if affine else None), rest
 
 
+def rewritten(node: Node, found: dict[str, Node]) -> Node:
+    """The expression with a variable y[0], y[1], .. for each maximal affine part; ``found`` says which these are.
+
+    >>> from attnforge.targets.expression import parse, to_text
+    >>> found: dict[str, Node] = {}
+    >>> to_text(rewritten(parse("sin(x + 2*y)*z + y - 1"), found)), [to_text(part) for part in found.values()]
+    ('y[0] + sin(y[1])*y[2]', ['-1 + y', 'x + 2*y', 'z'])
+    """
+    names = variables(node)
+    if not names:
+        return node
+    parts = [node] if linear(node, names) is not None else summands(node)
+    affine = [part for part in parts if linear(part, names) is not None]
+    if any(varies(part) for part in affine):
+        name = f"y[{len(found)}]"
+        found[name] = plus(*affine)
+        return plus(Variable(name), *(rewritten(part, found) for part in parts if part not in affine))
+    if not isinstance(node, Apply):
+        return node
+    return Apply(node.function, tuple(rewritten(child, found) for child in node.arguments))
+
+
 def scaled_direction(form: LinearForm, box: Box) -> Direction:
     """The direction of a form in units of the box; sides without width do not count."""
     with precision(COEFFICIENT_BITS):
@@ -123,6 +146,11 @@ def _widths(box: Box, empty: float = 1.0) -> list[arb]:
 
 def linear(node: Node, names: Sequence[str]) -> LinearForm | None:
     """The affine function an expression is; an empty clamp, an error there, is not one."""
+    return _linear(node, tuple(names))
+
+
+@lru_cache(maxsize=1024)
+def _linear(node: Node, names: tuple[str, ...]) -> LinearForm | None:
     try:
         return linear_form(node, names)
     except TargetError:

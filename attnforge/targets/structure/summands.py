@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnforge.targets.expression.simplify import ONE, over, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, variables
+from attnforge.targets.expression.tree import Apply, Constant, Node, varies
 
 
 def summands(node: Node) -> list[Node]:
@@ -36,9 +36,9 @@ def _opened(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:
     if node.function == "-":
         return (Constant(-1.0),), arguments
     if node.function == "*":
-        varying = tuple(each for each in arguments if variables(each))
-        constant = tuple(each for each in arguments if not variables(each))
+        varying = tuple(each for each in arguments if varies(each))
+        constant = tuple(each for each in arguments if not varies(each))
         return (constant, varying) if len(varying) == 1 and constant else None
-    if node.function == "/" and variables(arguments[0]) and not variables(arguments[1]):
+    if node.function == "/" and varies(arguments[0]) and not varies(arguments[1]):
         return (over(ONE, arguments[1]),), arguments[:1]
     return None

@@ -34,20 +34,25 @@ from attnforge.targets.expression.evaluate import evaluate
 from attnforge.targets.expression.intervals import Interval, is_undefined
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.formulas import Formulas
-from attnforge.targets.graph import Composition, Form, Step
+from attnforge.targets.graph import Composition, Form, Step, modulus
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.exponential import exponential_head
 from attnforge.theorems.graph.decomposition import Decomposition, Registered, decompose
-from attnforge.theorems.logistic import logistic_head
+from attnforge.theorems.logistic import logistic_head, silu_head
 from attnforge.theorems.multiplier import multiplier_head
 from attnforge.theorems.registers import columns, one_hot, written
+from attnforge.theorems.root import root_head
 from attnforge.theorems.tensor_heads import axis_columns
 
 Array = npt.NDArray[np.float64]
 
 SHARE = 0.7  # of the tolerance for fits; the rest is for rounding and for what the proof does not tell apart
+FITTED = ("row", "root", "multiplier")  # kinds of steps whose number of keys follows from their share
 MULTIPLIERS = (5, 7, 9)  # keys of a product, the fewest that are precise enough
 FEWEST = 3  # inputs from which on a graph is proposed; of fewer, one head over a grid is small
+FLOOR, POINTS = 64.0, 100  # roundings of the largest of so many values: no row is fitted more closely
+BITS = 60  # two to minus that many is off by less than rounding
+FINENESS = 200  # sizes tried between that of an argument and its rounding
 WIDENED = 2.0  # times the error expected in a form: rows are fitted on ranges so much wider
 
 
@@ -58,6 +63,7 @@ class GraphPlan:
     decomposition: Decomposition
     rows: dict[int, GridFit]
     keys: dict[int, int]
+    shares: list[float]
     dtype: str
 
     @property
@@ -82,7 +88,7 @@ class GraphConstruction(Construction[GraphPlan]):
         hypotheses="a closed form whose nodes are affine, of one form, products, exponentials or kinks",
         bound="sum over nodes of local error times sensitivity, by interval adjoints; sup norm in and out",
         heads="one a node",
-        keys="5 to 9 a product, 2 an exponential, 3 a kink, 5 to 30 a row",
+        keys="5 to 9 a product, 2 an exponential, 3 a kink, 5 to 30 a row, 16 to 50 a root at 0",
         width="1 + inputs + nodes",
     )
     law = Law(
@@ -103,24 +109,24 @@ class GraphConstruction(Construction[GraphPlan]):
         return None
 
     def offers(self, target: Target) -> str | None:
-        """Of its own accord for three inputs and more that do not come apart into one layer of rows, or two outputs."""
+        """Of its own accord for three inputs and more that are no sum of functions of one form, and for two outputs."""
         few = f"formulas of {FEWEST} inputs and more that multiply or nest forms"
         if isinstance(target, Formula) and target.domain.shape[0] < FEWEST:
             return few
         reason = self.accepts(target)
         if reason is not None or not isinstance(target, Formula):
             return reason
-        return few if {step.kind for step in decomposed(target).steps} <= {"row", "gate"} else None
+        found = decomposed(target)
+        alone = all(len(step.forms) == 1 for step in found.graph.steps)
+        return few if alone and max(found.layers, default=1) == 1 else None
 
     def size(self, target: Target, tol: float, dtype: str) -> GraphPlan:
         """Fit every row to its share of the tolerance."""
         found = decomposed(target)
         graph, steps = found.graph, found.steps
-        plain = graph.compose([0.0] * (graph.inputs + len(steps)))
-        fitted = max(1, sum(step.kind in ("row", "multiplier") for step in steps))
-        shares = [SHARE * tol / (fitted * max(s, 1e-300)) for s in plain.sensitivities[graph.inputs :]]
+        shares = _shares(found, tol, dtype)
         local = [0.0] * graph.inputs + [
-            share if math.isfinite(share) and step.kind == "row" else 0.0
+            share if math.isfinite(share) and step.kind in ("row", "root") else 0.0
             for step, share in zip(steps, shares, strict=True)
         ]
         wide = graph.compose(local)
@@ -131,7 +137,7 @@ class GraphConstruction(Construction[GraphPlan]):
                 rows[i] = _row(step, graph.steps[i], graph.ranges[i], wide, i, shares[i], dtype)
             elif step.kind == "multiplier":
                 keys[i] = _keys(step, wide, graph.steps[i], i, shares[i])
-        return GraphPlan(found, rows, keys, dtype)
+        return GraphPlan(found, rows, keys, shares, dtype)
 
     def cost(self, target: Target, plan: GraphPlan) -> Cost:
         """Keys of all heads, and maps from all registers."""
@@ -149,7 +155,7 @@ class GraphConstruction(Construction[GraphPlan]):
         return {"fit": math.inf}
 
 
-_KINDS = ("row", "multiplier", "exponential", "logistic", "gate")
+_KINDS = ("row", "root", "multiplier", "exponential", "logistic", "gate")
 
 
 @lru_cache(maxsize=4)
@@ -162,17 +168,63 @@ def decomposed(target: Formula | Formulas) -> Decomposition:
         if any(is_undefined(each) or not (each.upper - each.lower).is_finite() for each in ranges.values()):
             raise RefusalError("Every part of a formula has a range", to_text(step.tree)[:80], "Shrink the domain")
     bounded = found.graph.compose([0.0] * (found.graph.inputs + len(found.steps))).bounded
-    for step, tame in zip(found.steps, bounded, strict=True):
-        if not tame:
-            remedy = "Keep the domain away from where it is steep"
-            raise RefusalError("Every part of a formula has a bounded slope", to_text(step.tree)[:80], remedy)
+    for step, known, ranges, tame in zip(found.steps, found.graph.steps, found.graph.ranges, bounded, strict=True):
+        if not tame and not modulus(known.function, ranges, dict.fromkeys(ranges, arb(0.5) ** BITS)).is_finite():
+            requirement, remedy = "Every part of a formula is continuous, with a known modulus", "Shrink the domain"
+            raise RefusalError(requirement, to_text(step.tree)[:80], remedy)
     return found
+
+
+def _shares(found: Decomposition, tol: float, dtype: str) -> list[float]:
+    """The local error that each step may have: parts of the tolerance, divided by its sensitivity.
+
+    A step without a bounded slope takes half of its part for itself. The other half is what its arguments may move it
+    by, through its modulus of continuity; that much each argument may be off, and it is shared like a tolerance.
+    """
+    graph, steps = found.graph, found.steps
+    plain = graph.compose([0.0] * (graph.inputs + len(steps)))
+    shares = _parts(found, plain.bounded, plain.sensitivities, tol)
+    for i in reversed(range(len(steps))):
+        if not plain.bounded[i]:
+            shares[i] /= 2
+            reach = _reach(steps[i], graph.steps[i], graph.ranges[i], shares[i], machine(dtype).roundoff)
+            for form in graph.steps[i].forms.values():
+                mine = _parts(found, plain.bounded, graph.sensitivities(form, plain.slopes), reach)
+                shares = [min(pair) for pair in zip(shares, mine, strict=True)]
+    return shares
+
+
+def _parts(found: Decomposition, bounded: list[bool], sensitivities: list[float], tol: float) -> list[float]:
+    """Of the tolerance of a form, for all fitted steps that it depends on: half for those without a bounded slope.
+
+    Rows pay for a smaller part with its logarithm only.
+    """
+    mine = sensitivities[found.graph.inputs :]
+    fitted = [step.kind in FITTED and size > 0 for step, size in zip(found.steps, mine, strict=True)]
+    counts = {tame: sum(each and b == tame for each, b in zip(fitted, bounded, strict=True)) for tame in (True, False)}
+    half = 2 if all(counts.values()) else 1
+    return [
+        SHARE * tol / (half * max(1, counts[tame]) * max(size, 1e-300))
+        for tame, size in zip(bounded, mine, strict=True)
+    ]
+
+
+def _reach(step: Registered, known: Step, ranges: dict[str, Interval], share: float, roundoff: float) -> float:
+    """How far the arguments of a step may be off, all alike, so that it moves by no more than its share."""
+    size = max(float(abs(each.lower).max(abs(each.upper))) for each in ranges.values())
+    for off in np.geomspace(size, roundoff * size, FINENESS):
+        if modulus(known.function, ranges, dict.fromkeys(ranges, arb(float(off)))) <= share:
+            return float(off)
+    got = f"{to_text(step.tree)[:80]}, which may be off by {share:.1e}"
+    raise RefusalError("Every part of a formula has a bounded slope, or moves little by rounding", got, "Raise tol")
 
 
 def _count(plan: GraphPlan, i: int) -> int:
     kind = plan.decomposition.steps[i].kind
     if kind == "row":
         return plan.rows[i].anchors
+    if kind == "root":
+        return _head(plan, i, 1 + plan.decomposition.graph.inputs + len(plan.decomposition.steps)).memory_size
     return plan.keys[i] if kind == "multiplier" else 3 if kind == "gate" else 2
 
 
@@ -191,7 +243,9 @@ def _row(
             break
     if not share > 0 or not math.isfinite(share):
         raise RefusalError("The output depends on every register in a bounded way", to_text(step.tree)[:80])
-    return fit_grid(values, *ends, share, machine(dtype).roundoff)
+    roundoff = machine(dtype).roundoff
+    size = float(np.abs(values(np.linspace(*ends, POINTS))).max())
+    return fit_grid(values, *ends, max(share, FLOOR * roundoff * size), roundoff)
 
 
 def _along(step: Step) -> Callable[[Array], Array]:
@@ -253,12 +307,17 @@ def _head(plan: GraphPlan, i: int, width: int) -> Head:
     match step.kind:
         case "row":
             head = _row_head(plan.rows[i], forms[0], column, plan.dtype)
+        case "root":
+            (inside,) = found.graph.ranges[i].values()
+            head = root_head(forms[0], upper(inside.upper), plan.shares[i], column)
         case "multiplier":
             low, high = step.ends
             head, _ = multiplier_head(forms[0], forms[1], float(low or 0.0), float(high or 0.0), column, plan.keys[i])
         case "exponential":
             name = _exponent(found.graph.steps[i], step)
             head = exponential_head(forms[1], forms[0], upper(found.graph.ranges[i][name].upper), column, plan.dtype)
+        case "logistic" if step.tree.function == "silu":  # type: ignore[union-attr]
+            head = silu_head(forms[0], column)
         case "logistic":
             twice = step.tree.function == "tanh"  # type: ignore[union-attr]
             head = logistic_head(forms[0] * (2.0 if twice else 1.0), column, *((2.0, -1.0) if twice else (1.0, 0.0)))

@@ -7,7 +7,8 @@ again, and become one row, however many operations they contain. Only where two 
 - a product: factors along one form are one factor. Factors that are exponentials, or ridges that keep their sign and
   vary by no more than ``MOST_DYNAMIC``, add up in logarithms, $v\,e^{l}$; affine factors are multiplied in pairs.
   Where there is no affine factor the product is the ridge $e^{l}$ along l, and waits;
-- a kink, of an affine form.
+- a kink, of an affine form;
+- a root of an affine form that reaches 0, and arcs that reach one end of their domain.
 Roots and powers of products are products of powers where the factors are positive.
 """
 
@@ -19,25 +20,32 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from attnforge.balls import precision
+import numpy as np
+
+from attnforge.anchors.panels import chebyshev_coefficients, lobatto
+from attnforge.balls import lower, precision, upper
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError
 from attnforge.targets.expression.canonical import Canonical
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import Interval, is_undefined
+from attnforge.targets.expression.evaluate import bounds, evaluate
+from attnforge.targets.expression.intervals import UNDEFINED, Interval, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.ranges import LARGE, range_on
+from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.simplify import ONE, ZERO, minus, of, over, plus, raised, times
 from attnforge.targets.expression.text import to_text
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, variables
-from attnforge.targets.graph import Graph, Step, common, multiplied_out, natural, register, substituted
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, variables, varies
+from attnforge.targets.graph import UNFOLDED, Graph, Step, common, least, multiplied_out, natural, register, substituted
 from attnforge.theorems.multiplier import factor_shift
 
-Kind = Literal["row", "multiplier", "exponential", "logistic", "gate"]
+Kind = Literal["row", "root", "multiplier", "exponential", "logistic", "gate"]
 Factors = list[tuple[Node, Fraction]]
 
 MOST_DYNAMIC = 1e4  # largest over smallest value of a factor whose logarithm is taken: rows of log reach that far
 ALIKE = 1e-13  # two forms whose weights agree so far are one, as float64 weights have it
 HALF = Fraction(1, 2)
+LOGISTIC = ("tanh", "sigmoid", "silu")  # two keys each
+NEAR = 0.999  # arguments of arcs beyond that are too near the end of their domain for a row
+RESOLVED, UNRESOLVED = 1e-8, 1024  # of the largest coefficient: smaller ones do not count; degrees beyond that
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +66,8 @@ class Value:
 class Registered:
     """A step: which kind of head writes it, the forms that the head reads, and the ends of the range of the first.
 
-    ``row`` and ``logistic`` read one form; a ``multiplier`` u and v, its tree (u + shift) v; an ``exponential`` l and
-    v, v exp(l); a ``gate`` one form, which it cuts off at ``ends``.
+    ``row``, ``root`` and ``logistic`` read one form; a ``multiplier`` u and v, its tree (u + shift) v; an
+    ``exponential`` l and v, v exp(l); a ``gate`` one form, which it cuts off at ``ends``.
     """
 
     kind: Kind
@@ -114,7 +122,7 @@ class _Work:
         self.written: dict[Node, int] = {}
         self.exact: dict[str, Node] = {register(i).name: register(i) for i in self.inputs.values()}
         self.sides = {register(i + 1).name: side for i, side in enumerate(box)}
-        self.canonical = Canonical(lambda node: bool(range_on(node, self.sides).lower > 0))
+        self.canonical = Canonical(lambda node: least(node, self.sides))
         self.ranges = dict(self.sides)
         self.seen_ranges: dict[Node, Interval] = {}
 
@@ -122,6 +130,7 @@ class _Work:
         """What a node is, its arguments first."""
         for node in bottom_up(tree):
             if id(node) not in self.values:
+                check_time("taking the formula apart")
                 self.kept.append(node)
                 self.values[id(node)] = self._visit(node)
         return self.values[id(tree)]
@@ -130,8 +139,7 @@ class _Work:
         if isinstance(node, Constant):
             return Value(node, {}, True)
         if isinstance(node, Variable):
-            number = self.inputs[node.name]
-            return Value(register(number), {number: 1.0}, True)
+            return self._register(self.inputs[node.name])
         parts = [self.values[id(each)] for each in node.arguments]
         if all(part.constant for part in parts):
             return Value(Apply(node.function, tuple(part.tree for part in parts)), {}, True)
@@ -143,8 +151,13 @@ class _Work:
             return self._power(node, parts)
         if node.function in ("abs", "relu", "min", "max", "clamp"):
             return self._kink(node.function, parts)
+        if node.function in ("asin", "acos"):
+            return self._arc(node.function, parts[0])
         if node.function == "log":
             return self._logarithm(node.arguments[0])
+        if node.function == "atan2" and self._positive(node.arguments[1]):
+            quotient = self._multiplied(ONE, [(parts[0], Fraction(1)), (parts[1], Fraction(-1))])
+            return self._function("atan", [quotient])
         if node.function == "hypot":
             squares = [self._along([(part, Fraction(2))]) for part in parts]
             return self._function("sqrt", [self.sum(squares)])
@@ -154,8 +167,8 @@ class _Work:
         """Of an expression of registers, on the domain."""
         if tree not in self.seen_ranges:
             exact = substituted(tree, self.exact)
-            tidy = self.canonical.simplified(exact) if len(bottom_up(exact)) <= LARGE else exact
-            found = range_on(tidy, self.sides)
+            many = len({*variables(tree)} - self.sides.keys()) > UNFOLDED or is_large(exact)
+            found = UNDEFINED if many else range_on(self.canonical.simplified(exact), self.sides)
             self.seen_ranges[tree] = bounds(tree, self.ranges) if is_undefined(found) else found
         return self.seen_ranges[tree]
 
@@ -193,19 +206,86 @@ class _Work:
             raise RefusalError("Functions of several arguments are taken of one form", f"{name} of several")
         return Value(Apply(name, tuple(part.tree for part in parts)), varying[0].direction, False)
 
+    def _arc(self, name: str, u: Value) -> Value:
+        r"""Near one end of its domain by a root, $\arcsin u = \frac\pi2 - 2\arcsin\sqrt{(1 - u)/2}$."""
+        within = self.range(u.tree)
+        above, below = bool(within.upper > NEAR), bool(within.lower < -NEAR)
+        if above == below:
+            return self._function(name, [u])
+        sign = Constant(1.0 if above else -1.0)
+        half, quarter = Constant(0.5), times(Constant(0.5), Apply("pi", ()))
+        inner = self.sum([Value(half, {}, True), self.scaled(times(Constant(-0.5), sign), self.affine(u))])
+        arc = self.affine(self._function("asin", [self._function("sqrt", [inner])]))
+        asin = self.sum([Value(times(sign, quarter), {}, True), self.scaled(times(Constant(-2.0), sign), arc)])
+        if name == "asin":
+            return asin
+        return self.sum([Value(quarter, {}, True), self.scaled(Constant(-1.0), asin)])
+
     def affine(self, value: Value) -> Value:
-        """The value itself, or a register in its place."""
+        """The value itself, or a multiple of a register in its place: one serves all multiples of a ridge."""
         if value.affine:
             return value
-        tree = value.tree
-        name = tree.function if isinstance(tree, Apply) else ""
-        inner = tree.arguments[0] if isinstance(tree, Apply) else tree
-        if name in ("tanh", "sigmoid") and _is_affine(inner):
-            return self._write(Registered("logistic", tree, (inner,)))
-        scale, exponent = _exponential(tree)
+        scale, tree = _multiple(value.tree)
+        if tree in self.written:
+            return self.scaled(scale, self._register(self.written[tree]))
+        factor, exponent = _exponential(tree)
         if exponent is not None:
-            return self._scaled_register(scale, Registered("exponential", of("exp", exponent), (exponent, ONE)))
-        return self._write(Registered("row", tree, (_first_form(tree),)))
+            step = Registered("exponential", of("exp", exponent), (exponent, ONE))
+            return self._scaled_register(times(scale, factor), step)
+        inner = tree.arguments[0] if isinstance(tree, Apply) and tree.function in LOGISTIC else None
+        if inner is not None and _is_affine(inner):
+            return self._scaled_register(scale, Registered("logistic", tree, (inner,)))
+        rooted = self._rooted(tree)
+        if rooted is not None:
+            return self.scaled(scale, self.affine(rooted))
+        return self._scaled_register(scale, self._row(tree))
+
+    def _row(self, tree: Node) -> Registered:
+        """Along its form; of a positive register v exp(l) rather along log(v) + l, where that takes half the keys."""
+        row = Registered("row", tree, (_first_form(tree),))
+        (name, *others) = variables(tree)
+        made = None if others else self._exponential_of(name)
+        if made is None:
+            return row
+        exponent, v = made.forms
+        line = exponent if v == ONE else plus(exponent, self._write(_logarithm(v)).tree)
+        other = Registered("row", substituted(tree, {name: of("exp", line)}), (line,))
+        return other if 2 * self._degree(other) <= self._degree(row) else row
+
+    def _exponential_of(self, name: str) -> Registered | None:
+        """The step that writes a register, if that is a positive v exp(l)."""
+        number = int(name[2:-1]) - len(self.inputs) - 1
+        step = self.steps[number] if number >= 0 else None
+        if step is None or step.kind != "exponential":
+            return None
+        inside = [self.range(each) for each in (step.tree, step.forms[1])]
+        return step if not any(is_undefined(each) or not each.lower > 0 for each in inside) else None
+
+    def _degree(self, row: Registered) -> int:
+        """Of a polynomial that follows a row to some digits: what its keys grow with."""
+        within, known = self.range(row.forms[0]), Step.of(row.tree)
+        (name, *others) = known.forms
+        if others or is_undefined(within):
+            return UNRESOLVED
+        for degree in (2**k for k in range(3, UNRESOLVED.bit_length() - 1)):
+            at = lobatto(lower(within.lower), upper(within.upper), degree)
+            sizes = np.abs(chebyshev_coefficients(np.asarray(evaluate(known.function, {name: at}))))
+            if sizes[-2:].max() <= RESOLVED * sizes.max():
+                return int(np.count_nonzero(sizes > RESOLVED * sizes.max()))
+        return UNRESOLVED
+
+    def _rooted(self, tree: Node) -> Value | None:
+        """What is a function of a root that reaches 0, as one of a register: rows do not follow roots well there."""
+        roots = {each for each in bottom_up(tree) if isinstance(each, Apply) and each.function == "sqrt"}
+        if len(roots) != 1:
+            return None
+        (root,) = roots
+        inner = root.arguments[0]
+        if not _is_affine(inner) or self.range(inner).lower > 0:
+            return None
+        made = self._write(Registered("root", root, (inner,)))
+        rest = _replaced(tree, root, made.tree)
+        return Value(rest, made.direction, rest == made.tree) if variables(rest) == variables(made.tree) else None
 
     def _scaled_register(self, scale: Node, step: Registered) -> Value:
         return self.scaled(scale, self._write(step))
@@ -217,17 +297,18 @@ class _Work:
             self.written[step.tree] = number
             self.ranges[register(number).name] = self._range_of(step)
             self.exact[register(number).name] = substituted(multiplied_out(step.tree), self.exact)
-        number = self.written[step.tree]
+        return self._register(self.written[step.tree])
+
+    def _register(self, number: int) -> Value:
         return Value(register(number), {number: 1.0}, True)
 
     def _range_of(self, step: Registered) -> Interval:
-        """Of a register, an argument of a root or an arc being where it can be taken."""
-        whole = self.range(step.tree)
-        if not is_undefined(whole):
-            return whole
+        """Of a register; of one form, along that. An argument of a root or an arc is where it can be taken."""
         known = Step.of(step.tree)
+        if len(known.forms) > 1 and not is_undefined(whole := self.range(step.tree)):
+            return whole
         inside = {name: self.range(form.tree) for name, form in known.forms.items()}
-        return bounds(known.function, {n: common(each, natural(known.function, n)) for n, each in inside.items()})
+        return range_on(known.function, {n: common(each, natural(known.function, n)) for n, each in inside.items()})
 
     # --- products and powers
 
@@ -366,8 +447,7 @@ class _Work:
             logs.append(times(_number(power), self._write(_logarithm(base.tree)).tree))
             return scale
         positive = whole.tree if sign > 0 else minus(whole.tree)
-        tree = of("log", positive)
-        logs.append(self._write(Registered("row", tree, (_first_form(tree),))).tree)
+        logs.append(self._write(self._row(of("log", positive))).tree)
         return scale if sign > 0 else minus(scale)
 
     def _products(self, factors: Sequence[Value]) -> Value:
@@ -453,6 +533,15 @@ def _renamed(step: Registered, names: dict[str, Node]) -> Registered:
     return Registered(step.kind, substituted(step.tree, names), forms, step.ends)
 
 
+def _replaced(tree: Node, part: Node, by: Node) -> Node:
+    def visit(each: Node, parts: Sequence[Node]) -> Node:
+        if each == part:
+            return by
+        return Apply(each.function, tuple(parts)) if isinstance(each, Apply) else each
+
+    return fold(tree, visit)
+
+
 def _logarithm(form: Node) -> Registered:
     return Registered("row", of("log", form), (form,))
 
@@ -467,10 +556,10 @@ def _exponential(tree: Node) -> tuple[Node, Node | None]:
         scale, exponent = _exponential(tree.arguments[0])
         return minus(scale), exponent
     if tree.function == "*":
-        varying = [each for each in tree.arguments if variables(each)]
+        varying = [each for each in tree.arguments if varies(each)]
         found = [_exponential(each) for each in varying]
         if all(exponent is not None for _, exponent in found):
-            constants = [each for each in tree.arguments if not variables(each)]
+            constants = [each for each in tree.arguments if not varies(each)]
             scale = times(*constants, *(factor for factor, _ in found))
             return scale, plus(*(exponent for _, exponent in found if exponent is not None))
     if tree.function == "^" and (power := _rational(tree.arguments[1])) is not None:
@@ -478,6 +567,16 @@ def _exponential(tree: Node) -> tuple[Node, Node | None]:
         if exponent is not None and scale == ONE:
             return ONE, times(_number(power), exponent)
     return tree, None
+
+
+def _multiple(tree: Node) -> tuple[Node, Node]:
+    """A constant and the expression that it multiplies."""
+    if isinstance(tree, Apply) and tree.function == "-":
+        scale, rest = _multiple(tree.arguments[0])
+        return minus(scale), rest
+    factors = tree.arguments if isinstance(tree, Apply) and tree.function == "*" else (tree,)
+    constants = [each for each in factors if not varies(each)]
+    return times(*constants), times(*(each for each in factors if varies(each)))
 
 
 def _raised(tree: Node, power: Fraction) -> Node:
@@ -509,7 +608,7 @@ def _is_affine(tree: Node) -> bool:
 
 def _direction(tree: Node) -> dict[int, float]:
     """The weights of an affine expression."""
-    step = Step.of(tree) if variables(tree) else None
+    step = Step.of(tree) if varies(tree) else None
     if step is None or not step.forms:
         return {}
     (form,) = step.forms.values()
@@ -519,7 +618,7 @@ def _direction(tree: Node) -> dict[int, float]:
 def _affine(tree: Node) -> Value:
     """An affine expression; refused where all of it cancels, since what is left is a number known to some digits."""
     along = _direction(tree)
-    if variables(tree) and not along:
+    if varies(tree) and not along:
         raise RefusalError("Parts of a formula do not cancel", to_text(tree)[:80], "Simplify it")
     return Value(tree, along, True)
 

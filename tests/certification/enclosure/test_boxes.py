@@ -32,7 +32,7 @@ def test_no_error_in_a_box_exceeds_its_bound(case, seed, halvings):
 def test_small_boxes_are_bounded_closely(case):
     net, bounds = CASES[case], BOUNDS[case]
     at = np.array(net.certificate.estimate.at)
-    side = (net.domain.upper - net.domain.lower) * 1e-6
+    side = (net.domain.upper - net.domain.lower) * 1e-9  # the worst point may be a kink
     lower, upper = np.maximum(at - side, net.domain.lower), np.minimum(at + side, net.domain.upper)
     found = bounds(lower[None], upper[None])[0]
     assert found <= (1.6 if net is SINGLE else 1.001) * net.certificate.estimate.error

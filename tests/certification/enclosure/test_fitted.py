@@ -1,11 +1,14 @@
 """What the proof of fitted heads refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import attnforge as af
 from attnforge.balls import machine
-from attnforge.certification.enclosure.fitted import bound_fitted, prove_fitted
+from attnforge.certification.enclosure.fitted import prove_fitted
+from attnforge.certification.statement import Statement
 from attnforge.effort import Effort
 
 
@@ -20,15 +23,17 @@ def test_a_network_of_other_shape_is_refused():
 def test_a_limit_is_said_in_words():
     """Too few boxes allowed: no bound, and the reason."""
     net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-8, construction="tensor_grid")
-    assert prove_fitted(net.network, net.target, net.domain, machine("float64")).limit is None
-    found = prove_fitted(net.network, net.target, net.domain, machine("float64"), effort=Effort(pairs=2e4))
+    statement = Statement(net.network, net.target, net.domain, machine("float64"))
+    assert prove_fitted(statement).limit is None
+    found = prove_fitted(replace(statement, effort=Effort(pairs=2e4)))
     assert found.parts["fit"] == np.inf
     assert "enough boxes" in found.limit
 
 
 def test_the_parts_are_those_of_the_certificate():
     net = af.compile("sin(8*x)", {"x": (-1, 1)}, tol=1e-8)
-    assert bound_fitted(net.network, net.target, net.domain, machine("float64")) == dict(net.certificate.parts)
+    statement = Statement(net.network, net.target, net.domain, machine("float64"))
+    assert prove_fitted(statement).parts == dict(net.certificate.parts)
 
 
 @pytest.mark.parametrize("tol", [1e-11, 1e-12, 3e-13])

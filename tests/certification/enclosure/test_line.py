@@ -14,6 +14,7 @@ from attnforge.certification.enclosure.affine_heads import affine_head, read_hea
 from attnforge.certification.enclosure.fitted import prove_fitted
 from attnforge.certification.enclosure.line import line_of
 from attnforge.certification.enclosure.one_input import READ
+from attnforge.certification.statement import Statement
 from attnforge.network import Attention, rounded
 from attnforge.targets import Formula
 from attnforge.targets.expression import parse, variables
@@ -33,7 +34,7 @@ def built(text, names, tol):
 
 def proved(net, **changes):
     network = replace(rounded(net.network, "float64"), **changes)
-    return prove_fitted(network, net.target, net.domain, machine("float64"))
+    return prove_fitted(Statement(network, net.target, net.domain, machine("float64")))
 
 
 def line(net, text=None, network=None):
@@ -110,7 +111,7 @@ def test_other_dtypes_with_their_rounding(dtype):
     net = af.compile(
         "sin(3*x + 2*y - z)", domain, tol=1e-3 if dtype == "float32" else 0.5, construction="ridge", dtype=dtype
     )
-    found = prove_fitted(rounded(net.network, dtype), net.target, net.domain, machine(dtype))
+    found = prove_fitted(Statement(rounded(net.network, dtype), net.target, net.domain, machine(dtype)))
     measured = af.measure(net, points=20_000, seed=1).sup
     assert measured <= sum(found.parts.values()) <= 60 * measured
     assert found.parts["rounding"] > machine(dtype).roundoff

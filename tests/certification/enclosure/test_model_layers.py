@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnforge.balls import Up, machine
-from attnforge.certification.enclosure.jets import degrees
+from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import AttnforgeError

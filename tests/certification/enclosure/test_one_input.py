@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import attnforge as af
 from attnforge.balls import machine, precision
 from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
-from attnforge.certification.enclosure.fitted import bound_fitted
+from attnforge.certification.enclosure.fitted import prove_fitted
 from attnforge.certification.enclosure.one_input import READ, ErrorOnIntervals, supremum
+from attnforge.certification.statement import Statement
 from attnforge.network import Attention, Head
 from attnforge.targets.expression import parse
 
@@ -63,7 +64,7 @@ def test_random_heads_are_never_above_their_bound(seed, count, c):
     keys, values = rng.normal(size=(count, head.query.shape[1])) * c, rng.normal(size=(count, 1))
     changed = replace(head, memory_keys=keys, memory_values=values, claims=None)
     network = replace(base.network, layers=(base.network.layers[0], Attention((changed,))))
-    parts = bound_fitted(network, base.target, base.domain, machine("float64"))
+    parts = prove_fitted(Statement(network, base.target, base.domain, machine("float64"))).parts
     x = rng.uniform(-1, 1, size=(4000, 1, 1))
     error = np.abs(network(x)[:, 0, 0] - np.sin(3 * x[:, 0, 0])).max()
     assert error <= sum(parts.values()) <= 1.2 * error + 1e-9

@@ -11,6 +11,7 @@ import attnforge as af
 from attnforge.balls import machine
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.terms import terms_of
+from attnforge.certification.statement import Statement
 from attnforge.network import Attention, apply, rounded
 from attnforge.targets import Formula
 
@@ -21,7 +22,7 @@ RING = " + ".join(f"sin({i + 1}*x[{i}]) + x[{i}]*x[{(i + 1) % 6}]" for i in rang
 
 def proved(net, **changes):
     network = replace(rounded(net.network, "float64"), **changes)
-    return prove_fitted(network, net.target, net.domain, machine("float64"))
+    return prove_fitted(Statement(network, net.target, net.domain, machine("float64")))
 
 
 @pytest.mark.parametrize(("text", "within"), [(APART, 1.2), (RING, 2.0)])

@@ -1,0 +1,263 @@
+r"""How far one head on registers may be from the formula that it claims, for registers as a run may have them.
+
+By an expansion along the one form that its scores follow (:mod:`attnforge.certification.enclosure.one_input`), in exact
+arithmetic, plus what the dtype adds (:mod:`attnforge.certification.enclosure.row_run`). A head whose own value varies
+with a second form v writes $A(u) + B(u) v$, and is compared with $\beta(u) v$: it errs by at most $\sup|A| + \sup|B -
+\beta|\,\sup|v|$. Kinks are gates (:mod:`attnforge.certification.three_keys`), logistic functions have a lemma of their
+own (:mod:`attnforge.lemmas.logistic`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_mat
+
+from attnforge.balls import Balls, Machine, Up, precision, upper
+from attnforge.balls import lower as from_below
+from attnforge.certification.anchored import Problem
+from attnforge.certification.enclosure.affine_heads import AffineHead, one_token
+from attnforge.certification.enclosure.one_input import READ, supremum
+from attnforge.certification.enclosure.row_run import RowRun
+from attnforge.certification.enclosure.run import evenly, rounding
+from attnforge.certification.graph.layout import REMEDY, SIGNLESS, Written
+from attnforge.certification.statement import Statement
+from attnforge.certification.three_keys import bound_gate
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.lemmas.logistic import LOGISTIC, logistic_error, silu_error
+from attnforge.network import Attention, Head, Network
+from attnforge.targets import TruncatedForm
+from attnforge.targets.expression import evaluate, to_text
+from attnforge.targets.expression.intervals import Interval, absolute
+from attnforge.targets.expression.simplify import ONE, times
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, varies
+from attnforge.targets.graph import Composition, Form, Graph, Step, substituted
+
+Array = npt.NDArray[np.float64]
+
+NEGLIGIBLE = 0.01  # of a head's error in exact arithmetic: rounding below it is not told more closely
+NODES, FEW = 64, 32  # a head of so few keys on registers is looked at on so many times fewer intervals than a network
+ENDS = 8  # the same, of heads of many keys, and where the domain of a root or an arc may end
+
+
+def local_error(
+    written: Written, graph: Graph, composed: Composition, i: int, statement: Statement
+) -> tuple[float, float]:
+    """How far a head may be from its formula, for registers as the run may have them."""
+    ranges = composed.ranges[i]
+    for name, inside in graph.ranges[i].items():
+        reach, around = absolute(inside).upper + inside.upper - inside.lower, ranges[name]
+        if not (around.upper - inside.upper <= reach):  # undefined ranges included
+            got = f"r[{written.column}] = {to_text(written.tree)[:80]}"
+            remedy = "Shrink the domain, or use a wider dtype"
+            raise RefusalError("What a register reads is off by less than it is large", got, remedy)
+    step = graph.steps[i]
+    with precision(READ):
+        small = _Small.of(written.head, written.column, step, composed.registers)
+        if not step.forms:
+            raise CertificateError("A register depends on others", to_text(written.tree)[:80], REMEDY)
+        if small.exact.tilts and _is_gate(step.function):
+            return _gate(small, step, statement.machine)
+        if small.exact.tilts and len(step.forms) > 1:
+            return _product(small, step, ranges, statement)
+        return _row(small, step, ranges, statement)
+
+
+@dataclass(frozen=True, eq=False)
+class _Small:
+    """A head on the registers it reads, register 0 first: as a network, and its scores and values exactly."""
+
+    head: Head
+    numbers: list[int]
+    exact: AffineHead
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, head: Head, column: int, step: Step, registers: Sequence[Interval]) -> _Small:
+        used = np.any(head.query != 0, axis=1)
+        for matrix in (head.key, head.value):
+            used = used if matrix is None else used | np.any(matrix != 0, axis=1)
+        read = {int(p) for p in np.flatnonzero(used)} | {p for form in step.forms.values() for p in form.weights}
+        numbers = [0, *sorted(read - {0})]
+        maps = {name: getattr(head, name) for name in ("query", "key", "value")}
+        some = {name: matrix[numbers] for name, matrix in maps.items() if matrix is not None}
+        small = replace(head, **some, output=head.output[:, [column]], claims=None)
+        ends = [registers[p - 1] for p in numbers[1:]]
+        low = np.array([1.0, *(from_below(end.lower) for end in ends)])
+        high = np.array([1.0, *(upper(end.upper) for end in ends)])
+        return cls(small, numbers, one_token(small), low, high)
+
+    @property
+    def network(self) -> Network:
+        return Network((Attention((self.head,)),), len(self.numbers), 1)
+
+    def sizes(self) -> list[arb]:
+        """The largest value of each register that varies."""
+        return [arb(max(abs(a), abs(b))) for a, b in zip(self.low[1:], self.high[1:], strict=True)]
+
+    def weights(self, form: Form) -> list[arb]:
+        return [form.weights.get(p, arb(0)) for p in self.numbers[1:]]
+
+
+class _Along:
+    """The direction of one form: other linear functions as multiples of it, and how much is beside it."""
+
+    def __init__(self, small: _Small, form: Form) -> None:
+        self.weights, self.offset, self.sizes = small.weights(form), form.offset, small.sizes()
+        moves = [float(abs(w) * s) for w, s in zip(self.weights, self.sizes, strict=True)]
+        self.pivot = int(np.argmax(moves))
+
+    def split(self, weights: Sequence[arb], offset: arb) -> tuple[arb, arb]:
+        """Slope * form + the ball that is returned second."""
+        slope = weights[self.pivot] / self.weights[self.pivot]
+        beside = arb(0)
+        for i, (weight, own, size) in enumerate(zip(weights, self.weights, self.sizes, strict=True)):
+            if i != self.pivot:
+                beside += abs(weight - slope * own) * size
+        radius = arb(upper(beside))
+        return slope, offset - slope * self.offset + (-radius).union(radius)
+
+
+def _scores(small: _Small, along: _Along) -> tuple[list[arb], list[arb]]:
+    head = small.exact
+    inputs = range(head.slopes.nrows())
+    pairs = [along.split([head.slopes[i, k] for i in inputs], head.offsets[0, k]) for k in range(head.slopes.ncols())]
+    return [slope for slope, _ in pairs], [offset for _, offset in pairs]
+
+
+def _row(small: _Small, step: Step, ranges: dict[str, Interval], statement: Statement) -> tuple[float, float]:
+    """A function of one form by values that are constant, or follow that form."""
+    name, form = next(iter(step.forms.items()))
+    along = _Along(small, form)
+    slopes, offsets = _scores(small, along)
+    p = len(slopes)
+    rates, rests = _values(small, along, p)
+    tilts = tuple((k, arb_mat(1, 1, [rate])) for k, rate in enumerate(rates) if not rate.is_zero())
+    head = AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, rests), tilts)
+    low, high = from_below(ranges[name].lower), upper(ranges[name].upper)
+    lines = {each: along.split(small.weights(other), other.offset) for each, other in step.forms.items()}
+    lines[name] = arb(1), arb(0)
+    fit = _logistic(head, step.function, arb(max(abs(low), abs(high))))
+    if fit is None:
+        wanted = extended(step.function)
+        times_fewer = ENDS if wanted != step.function else max(ENDS, NODES * FEW // max(FEW, p))
+        cells = statement.effort.intervals // times_fewer
+        fit = supremum((head,), wanted, lines, low, high, cells=cells).bound
+    return fit, _rounding(small, (head,), [low], [high], fit, statement.machine)
+
+
+def _logistic(head: AffineHead, function: Node, reach: arb) -> float | None:
+    """Two keys for a logistic function of the form, by their lemma, in either order; None for anything else."""
+    if not isinstance(function, Apply) or head.slopes.ncols() != 2 or not isinstance(function.arguments[0], Variable):
+        return None
+    tilts = {k: tilt[0, 0] for k, tilt in head.tilts}
+    keys = [(head.slopes[0, k], head.offsets[0, k], tilts.get(k, arb(0)), head.values[k, 0]) for k in range(2)]
+    found = []
+    for first, second in (keys, keys[::-1]):
+        slope, apart = first[0] - second[0], first[1] - second[1]
+        if function.function == "silu":
+            found.append(upper(silu_error(slope, apart, (first[2:], second[2:]), reach)))
+        elif function.function in LOGISTIC and not tilts:
+            found.append(upper(logistic_error(function.function, slope, apart, (first[3], second[3]), reach)))
+    return min(found, default=None)
+
+
+def _product(small: _Small, step: Step, ranges: dict[str, Interval], statement: Statement) -> tuple[float, float]:
+    """A function of one form times another, by an own value that follows the second."""
+    found = []
+    for u, v in ((u, v) for u in step.forms for v in step.forms if u != v):
+        beta = substituted(step.function, {v: ONE})
+        if len(step.forms) == 2 and SIGNLESS.same(step.function, times(beta, Variable(v))):
+            along, across = _Along(small, step.forms[u]), _Along(small, step.forms[v])
+            scores = _scores(small, along)
+            found.append((max(float(offset.rad()) for offset in scores[1]), beta, (u, v), along, across, scores))
+    if found:
+        _, beta, names, along, across, scores = min(found, key=lambda each: each[0])  # the form that scores follow
+        return _factors(small, beta, names, along, across, scores, ranges, statement)
+    raise CertificateError("A head whose own value varies is a product", to_text(step.tree)[:80], REMEDY)
+
+
+def _factors(
+    small: _Small, beta: Node, names: tuple[str, str], along: _Along, across: _Along,
+    scores: tuple[list[arb], list[arb]], ranges: dict[str, Interval], statement: Statement,
+) -> tuple[float, float]:  # fmt: skip
+    (slopes, offsets), p = scores, len(scores[0])
+    rates, rests = _values(small, across, p)
+    u, v = names
+    ends = [(from_below(ranges[name].lower), upper(ranges[name].upper)) for name in (u, v)]
+    found, left = (
+        supremum(
+            (AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, values)),), wanted,
+            {u: (arb(1), arb(0))}, *ends[0], cells=statement.effort.intervals // NODES,
+        ).bound
+        for values, wanted in ((rates, beta), ([arb(upper(abs(rest))) for rest in rests], Constant(0.0)))
+    )  # fmt: skip
+    fit = float(Up.of(found) * Up.of(max(map(abs, ends[1]))) + Up.of(left))
+    both = AffineHead(
+        arb_mat(2, p, [*slopes, *[arb(0)] * p]),
+        arb_mat(1, p, offsets),
+        arb_mat(p, 1, rests),
+        tuple((k, arb_mat(2, 1, [arb(0), rate])) for k, rate in enumerate(rates) if not rate.is_zero()),
+    )
+    low, high = (list(end) for end in zip(*ends, strict=True))
+    return fit, _rounding(small, (both,), low, high, fit, statement.machine)
+
+
+def _values(small: _Small, along: _Along, keys: int) -> tuple[list[arb], list[arb]]:
+    """The values of the keys as multiples of a form, and what is beside it."""
+    tilts = {k: [tilt[i, 0] for i in range(tilt.nrows())] for k, tilt in small.exact.tilts}
+    still = [arb(0)] * (len(small.numbers) - 1)
+    pairs = [along.split(tilts.get(k, still), small.exact.values[k, 0]) for k in range(keys)]
+    return [rate for rate, _ in pairs], [rest for _, rest in pairs]
+
+
+def _rounding(
+    small: _Small, heads: tuple[AffineHead, ...], low: list[float], high: list[float], fit: float, model: Machine
+) -> float:
+    run = RowRun(small.network, 0, 0, (small.low, small.high), heads, model)
+    return rounding(run, *evenly(np.array(low), np.array(high)), NEGLIGIBLE * fit)
+
+
+def _is_gate(function: Node) -> bool:
+    return isinstance(function, Apply) and function.function in ("relu", "clamp")
+
+
+def _gate(small: _Small, step: Step, model: Machine) -> tuple[float, float]:
+    """A kink, by the lemma of gates; where the formula has no end, one beyond all values stands for it."""
+    function = step.function
+    name, *others = step.forms
+    ends = [] if not isinstance(function, Apply) else function.arguments[1:]
+    plain = isinstance(function, Apply) and function.arguments[0] == Variable(name)
+    if others or not plain or not all(isinstance(end, Constant) for end in ends):
+        raise CertificateError("A kink is one of a form at numbers", to_text(step.tree)[:80], REMEDY)
+    numbers = [end.value for end in ends if isinstance(end, Constant)]
+    form = step.forms[name]
+    weights = [form.offset, *small.weights(form)]
+    mid = np.array([[float(w.mid()) for w in weights]])
+    reach = float(np.abs(mid[0]) @ np.maximum(np.abs(small.low), np.abs(small.high)))
+    a, b = numbers or (0.0, 2 * reach + 1.0)
+    rad = np.array([[upper(abs(w - arb(float(m)))) for w, m in zip(weights, mid[0], strict=True)]])
+    truncated = TruncatedForm(Balls(mid, rad), Balls.exact(np.zeros(1)), Balls.exact(a), Balls.exact(b))
+    box = small.low[None], small.high[None]
+    parts = bound_gate(Problem((), (small.head,), truncated, *box, 0, model, exact_inputs=True))
+    return float(Up.of(parts["spacing"]) + Up.of(parts["leakage"])), parts["rounding"]
+
+
+def extended(function: Node) -> Node:
+    """The formula beyond the ends of its natural domain, which the exact argument never leaves: as at the end."""
+    if not isinstance(function, Apply):
+        return function
+    arguments = tuple(extended(each) for each in function.arguments)
+    if function.function == "sqrt":
+        return Apply("sqrt", (Apply("relu", arguments),))
+    if function.function == "^" and not varies(arguments[1]):
+        power = float(evaluate(arguments[1], {}))
+        broken = power > 0 and not power.is_integer()
+        return Apply("^", (Apply("relu", arguments[:1]), arguments[1])) if broken else Apply("^", arguments)
+    if function.function in ("asin", "acos"):
+        return Apply(function.function, (Apply("clamp", (*arguments, Constant(-1.0), ONE)),))
+    return Apply(function.function, arguments)

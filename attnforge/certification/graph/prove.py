@@ -1,0 +1,201 @@
+r"""Graphs of registers: every head proved by itself, from its numbers, and the errors composed.
+
+The claims say which formula of which registers each head writes. Nothing of that is believed:
+1. *Layout* (:mod:`.layout`): every column is what its head writes, to the last bit.
+2. *Heads* (:mod:`.heads`): for registers in the ranges that the run may reach, each is within a local error of its
+   formula.
+3. *Composition* by interval adjoints on widened ranges (:mod:`attnforge.targets.graph`), cut where it is loose.
+4. *Meaning.* The formulas, put into each other, are the target, up to the coefficients of the read-out: both have the
+   same terms in canonical form (:mod:`attnforge.targets.expression.canonical`), and what coefficients differ by is
+   charged with the range of the term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb
+
+from attnforge.balls import Machine, Up, add_up, gamma, precision, upper
+from attnforge.balls import lower as from_below
+from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
+from attnforge.certification.certificate import LocalBound
+from attnforge.certification.graph.heads import extended, local_error
+from attnforge.certification.graph.layout import REMEDY, Written, output_of, read_layout, trees_of
+from attnforge.certification.statement import Proof, Statement
+from attnforge.effort import check_time
+from attnforge.errors import CertificateError
+from attnforge.targets.expression import evaluate, to_text
+from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.intervals import Interval, absolute, is_undefined
+from attnforge.targets.expression.linear import COEFFICIENT_BITS
+from attnforge.targets.expression.ranges import range_on
+from attnforge.targets.expression.simplify import ONE, minus, plus
+from attnforge.targets.expression.tree import Apply, Node, bottom_up, varies
+from attnforge.targets.graph import Graph, least, register, substituted
+
+Array = npt.NDArray[np.float64]
+
+CLOSE = 1.3  # a composed bound may exceed what errors do at some point by this factor
+CUTS = 300  # boxes of a proof of several inputs for one part of the domain on which errors are composed
+LINKS = 256  # weights of a graph up to which that is so; of larger ones there are fewer parts
+
+
+def prove_graph(statement: Statement) -> Proof:
+    """``composition``: local errors of all heads, carried to the output; ``rounding``: those of the dtype."""
+    run, box, model = statement.run, statement.domain, statement.machine
+    written, read_out = read_layout(run, statement.target)
+    with precision(COEFFICIENT_BITS):
+        outputs = [output_of(read_out[:, k]) for k in range(read_out.shape[1])]
+    sides = _sides(box.lower.ravel(), box.upper.ravel())
+    graph = Graph(sides, [each.tree for each in written], outputs)
+    _check_defined(graph, statement.target)
+    fit, rounded = _local(graph, written, statement)
+    apart = _apart(graph, statement.target, outputs)
+    local = _added(fit, rounded)
+    bound = _composed(graph, local, statement)
+    exact = bound * _share(graph, fit, local)
+    summed = _read(read_out, graph, local, model)
+    rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
+    parts = {"composition": exact, "rounding": float(rest + Up.of(apart) + Up.of(summed))}
+    return Proof(parts, registers=_registers(graph, local))
+
+
+def _check_defined(graph: Graph, target: object) -> None:
+    """Refuse roots and arcs of what may leave their domain, unless the target takes the same: then it never does."""
+    trees, names = trees_of(target)
+    inputs, sides = {name: register(i + 1) for i, name in enumerate(names)}, graph.sides(graph.box)
+    known = [each for tree in trees for node in bottom_up(substituted(tree, inputs)) for each in _not_negative(node)]
+    for step in graph.steps:
+        for wanted in (each for node in bottom_up(step.tree) for each in _not_negative(node)):
+            exact = graph.unfolded(wanted)
+            if not _is_not_negative(exact, sides) and not any(graph.canonical.multiple(exact, each) for each in known):
+                got = to_text(step.tree)[:80]
+                raise CertificateError("Registers are formulas that the whole domain has values of", got, REMEDY)
+
+
+def _is_not_negative(node: Node, sides: dict[str, Interval]) -> bool:
+    """By intervals, which know squares, or by ranges, which know what cancels."""
+    plain = extended(node)
+    with precision():
+        return bool(bounds(plain, sides).lower >= 0) or least(plain, sides) >= 0
+
+
+def _not_negative(node: Node) -> list[Node]:
+    """What must not be negative for a root, a broken power or an arc to be taken."""
+    if not isinstance(node, Apply):
+        return []
+    first = node.arguments[0] if node.arguments else ONE
+    if node.function in ("asin", "acos"):
+        return [plus(ONE, minus(first)), plus(ONE, first)]
+    broken = node.function == "^" and not varies(node.arguments[1]) and evaluate(node.arguments[1], {}) % 1 != 0
+    return [first] if node.function == "sqrt" or broken else []
+
+
+def _registers(graph: Graph, local: Sequence[float]) -> tuple[LocalBound, ...]:
+    """What each register adds, on the whole domain at once: shares of a bound that cuts may have lessened."""
+    whole = graph.compose(local)
+    total = sum(whole.shares)
+    return tuple(
+        LocalBound(
+            register(n + 1).name,
+            from_below(whole.registers[n].lower),
+            upper(whole.registers[n].upper),
+            local[n],
+            whole.sensitivities[n],
+            whole.shares[n] / total if total and math.isfinite(total) else 0.0,
+        )
+        for n in range(graph.inputs, len(local))
+    )
+
+
+def _sides(lower: Array, upper_: Array) -> list[Interval]:
+    return [Interval(arb(a), arb(b)) for a, b in zip(lower.tolist(), upper_.tolist(), strict=True)]
+
+
+def _added(fit: Sequence[float], rounded: Sequence[float]) -> list[float]:
+    return [add_up(a, b) for a, b in zip(fit, rounded, strict=True)]
+
+
+def _apart(graph: Graph, target: object, outputs: Sequence[Node]) -> float:
+    """By how much the formulas put into each other may differ from the target: what coefficients are rounded by."""
+    trees, names = trees_of(target)
+    if len(trees) != len(outputs):
+        raise CertificateError("The network writes the target's outputs", f"{len(outputs)}", REMEDY)
+    inputs = {name: register(i + 1) for i, name in enumerate(names)}
+    sides = graph.sides(graph.box)
+    worst = 0.0
+    with precision():
+        for tree, output in zip(trees, outputs, strict=True):
+            total = Up.of(0.0)
+            for coefficient, term in graph.canonical.difference(graph.unfolded(output), substituted(tree, inputs)):
+                within = range_on(extended(term), sides)
+                size = arb.pos_inf() if is_undefined(within) else absolute(within).upper
+                total = total + Up.of(upper(abs(coefficient) * size))
+            worst = max(worst, float(total))
+    if not math.isfinite(worst):
+        raise CertificateError("The registers put into each other are the target", "another formula", REMEDY)
+    return worst
+
+
+def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tuple[list[float], list[float]]:
+    """Local errors of inputs and registers, layer by layer: in exact arithmetic, and by the dtype."""
+    model = statement.machine
+    rounded = [_input_rounding(side, model) for side in graph.box] + [0.0] * len(written)
+    fit = [0.0] * len(rounded)
+    for depth in range(1, max(each.layer for each in written) + 1):
+        composed = graph.compose(_added(fit, rounded))
+        for i, each in enumerate(written):
+            if each.layer == depth:
+                check_time("proving registers")
+                number = graph.inputs + i
+                fit[number], rounded[number] = local_error(each, graph, composed, i, statement)
+    return fit, rounded
+
+
+def _input_rounding(side: Interval, model: Machine) -> float:
+    if model.name == "float64":
+        return 0.0
+    return float(Up.of(upper(absolute(side).upper)) * (model.roundoff * (1 + 2.0**-10)) + Up.of(model.underflow))
+
+
+def _composed(graph: Graph, local: Sequence[float], statement: Statement) -> float:
+    """The bound of all outputs, on parts of the domain where it is loose on the whole."""
+    box = statement.domain
+    widths = np.maximum(box.upper - box.lower, np.finfo(np.float64).tiny).ravel()
+
+    def look(lower: Array, upper_: Array, _: object) -> Found:
+        bound, seen, axes = [], [], []
+        for low, high in zip(lower, upper_, strict=True):
+            middle = low / 2 + high / 2
+            bound.append(max(graph.compose(local, _sides(low, high)).bounds))
+            seen.append(max(graph.compose(local, _sides(middle, middle)).bounds))
+            axes.append(int(np.argmax((high - low) / widths)))
+        return Found.of(np.array(bound), np.array(seen), axes)
+
+    links = sum(len(form.weights) for step in graph.steps for form in step.forms.values())
+    parts = statement.effort.boxes // (CUTS * math.ceil(max(1, links) / LINKS))
+    rules = Rules(CLOSE, max(1, parts), batch=1)
+    return branch_and_bound(look, box.lower.reshape(1, -1), box.upper.reshape(1, -1), rules).bound
+
+
+def _share(graph: Graph, fit: Sequence[float], local: Sequence[float]) -> float:
+    """The part of a bound that is due to errors in exact arithmetic, about."""
+    shares = graph.compose(local).shares
+    total, mine = sum(shares), sum(s * f / q for s, f, q in zip(shares, fit, local, strict=True) if q)
+    return min(1.0, mine / total) if total and math.isfinite(total) else 1.0
+
+
+def _read(read_out: Array, graph: Graph, local: Sequence[float], model: Machine) -> float:
+    """What the read-out's products and their sums round, at most."""
+    registers = graph.compose(local).registers
+    sizes = np.array([1.0, *(upper(absolute(each).upper) for each in registers)])
+    terms = np.count_nonzero(read_out, axis=0)
+    mass = np.abs(read_out).T @ sizes * (1 + 2.0**-40)
+    return max(
+        float(Up.of(m) * gamma(int(k), model.roundoff) + Up.of(k * model.underflow))
+        for m, k in zip(mass, terms, strict=True)
+    )

@@ -1,0 +1,165 @@
+"""Graphs of registers: confirmed claim by claim; false claims are refuted by name, false bounds never confirmed."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import attnforge as af
+from attnforge.certification.certify import certify
+from attnforge.certification.checker.check import check
+from attnforge.certification.checker.graph import compare_claims, is_graph
+from attnforge.effort import NORMAL
+from attnforge.network import Attention, Linear, Term, digest, rounded
+from attnforge.targets import Formula
+from tests.certification.heads import head_at, heads_of, with_head
+
+CASES = {
+    "gravity": ("G*m*n/((x - a)^2 + (y - b)^2)", {"G": (1, 2), "m": (1, 2), "n": (1, 2), "x": (3, 4), "a": (1, 2),
+                "y": (3, 4), "b": (1, 2)}),
+    "products": ("x*y*z*w", dict.fromkeys("xyzw", (-1, 1))),
+    "kinks": ("max(x*y, z) - abs(x + z)", dict.fromkeys("xyz", (-1, 1))),
+    "logistic": ("tanh(x + 2*y)*sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1))),
+    "exponential": ("x*exp(-y^2 - z)", dict.fromkeys("xyz", (-1, 1))),
+}  # fmt: skip
+
+
+@cache
+def built(name):
+    return af.constructions.graph(*CASES[name], 1e-5)
+
+
+@pytest.fixture(params=CASES)
+def net(request):
+    return built(request.param)
+
+
+def points_of(net, count=4000):
+    rng, box = np.random.default_rng(0), net.target.domain
+    x = rng.uniform(box.lower, box.upper, size=(count, len(box.lower)))
+    corner = np.where(rng.random(x.shape) < 0.5, box.lower, box.upper)
+    return np.where(rng.random(x.shape) < 0.3, corner, x)
+
+
+def measured(net, network):
+    x = points_of(net)
+    with np.errstate(all="ignore"):
+        return float(np.abs(network(x[:, None])[:, 0, 0] - net.target.values(x)).max())
+
+
+def verdict(net, network, bound=None):
+    """On a certificate that says the old bound of the network as it is now."""
+    bound = net.certificate.bound if bound is None else bound
+    certificate = replace(net.certificate, digest=digest(network), bound=bound)
+    return check(network, net.target, certificate, "float64", replace(NORMAL, cells=50))
+
+
+def is_true(net, network):
+    """Whether nothing false was confirmed."""
+    return verdict(net, network).verdict != "confirmed" or measured(net, network) <= net.certificate.bound
+
+
+def column(head):
+    return int(np.flatnonzero(head.output.any(axis=0))[0])
+
+
+def test_stored_bounds_are_confirmed(net):
+    found = verdict(net, net.network)
+    assert found.verdict == "confirmed", found.reason
+    assert measured(net, net.network) <= found.outcome.reached <= net.certificate.bound
+
+
+def test_bounds_below_the_error_are_refuted_or_left_open(net):
+    worst = measured(net, net.network)
+    assert verdict(net, net.network, 0.01 * worst).verdict == "rejected"
+    assert verdict(net, net.network, 0.99 * worst).verdict in ("rejected", "undecided")
+
+
+@pytest.mark.parametrize("size", [1e-6, 1e-2])
+@pytest.mark.parametrize("name", ["query", "key", "value", "output", "memory_keys", "memory_values"])
+def test_changed_arrays_are_never_confirmed_beyond_the_bound(net, name, size):
+    rng = np.random.default_rng(int(-np.log10(size)))
+    have = [each for each in heads_of(net.network) if getattr(head_at(net.network, each), name) is not None]
+    for place in rng.permutation(have)[:1]:
+        moved = getattr(head_at(net.network, place), name).copy()
+        at = tuple(rng.integers(n) for n in moved.shape)
+        moved[at] += size * rng.choice([-1.0, 1.0]) * max(1.0, abs(moved[at]))
+        assert is_true(net, with_head(net.network, place, **{name: moved})), (place, at)
+
+
+def test_a_head_of_other_values_is_refuted_by_name(net):
+    for place in heads_of(net.network):
+        head = head_at(net.network, place)
+        name = "value" if head.value is not None and head.value.any() else "memory_values"
+        found = verdict(net, with_head(net.network, place, **{name: 1.01 * getattr(head, name)}))
+        assert found.verdict == "rejected"
+        assert f"r[{column(head)}] = {head.claims.formula}"[:60] in found.reason
+
+
+def test_a_false_claim_is_refuted_by_name(net):
+    for place in heads_of(net.network)[-2:]:
+        head = head_at(net.network, place)
+        for formula in (f"({head.claims.formula})*1.001", f"{head.claims.formula} + 0.01"):
+            network = with_head(net.network, place, claims=replace(head.claims, formula=formula))
+            found = verdict(net, network)
+            assert found.verdict == "rejected", formula
+            assert f"r[{column(head)}] = " in found.reason
+
+
+@pytest.mark.parametrize("formula", ["r[1]", "r[0]", "2", "r[99]", "x", "sin(", "floor(r[1])", "hypot(r[1], r[2])"])
+def test_other_claims_are_not_confirmed(formula):
+    net = built("exponential")
+    for place in heads_of(net.network):
+        claims = replace(head_at(net.network, place).claims, formula=formula)
+        assert verdict(net, with_head(net.network, place, claims=claims)).verdict in ("rejected", "undecided")
+
+
+def test_a_changed_read_out_or_first_layer_is_never_confirmed_beyond_the_bound(net):
+    first, *middle, last = net.network.layers
+    for size in (1e-8, 1e-3):
+        weights = last.terms[0].map + size * np.eye(len(last.terms[0].map))[:, -1:]
+        assert is_true(net, replace(net.network, layers=(first, *middle, Linear((Term(weights),)))))
+        moved = Linear((Term((1 + size) * first.terms[0].map),), first.constant)
+        assert is_true(net, replace(net.network, layers=(moved, *middle, last)))
+        shifted = Linear(first.terms, first.constant + size)
+        assert is_true(net, replace(net.network, layers=(shifted, *middle, last)))
+
+
+def test_without_residuals_or_claims_it_is_no_graph(net):
+    layers = [replace(x, residual=False) if isinstance(x, Attention) else x for x in net.network.layers]
+    assert is_graph(net.network)
+    assert not is_graph(replace(net.network, layers=tuple(layers)))
+    assert not is_graph(with_head(net.network, heads_of(net.network)[0], claims=None))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_the_formulas_put_together_must_be_the_target(place):
+    net = built("exponential")
+    text = ("x*exp(-y^2 - z) + 1e-5*x", "x*exp(-y^2 - 1.00001*z)", "x*exp(-y^2 - z)*(1 + 1e-5*y^4)")[place]
+    target = Formula(text, net.target.domain, net.target.names)
+    found = compare_claims(net.network, target, net.certificate.bound, "float64", 50, lambda _: None)
+    assert found.verdict == "undecided"
+
+
+def test_rounded_coefficients_of_the_target_are_charged():
+    net = built("exponential")
+    target = Formula("x*exp(-y^2 - z)*1.0000001", net.target.domain, net.target.names)
+    bound = net.certificate.bound + 1e-7 * np.exp(1.0)
+    assert compare_claims(net.network, target, 1.01 * bound, "float64", 50, lambda _: None).verdict == "confirmed"
+    assert compare_claims(net.network, target, 0.9 * bound, "float64", 50, lambda _: None).verdict == "undecided"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_bounds_of_other_dtypes_hold(dtype):
+    net = built("exponential")
+    bound = certify(net.network, net.target, dtype=dtype).bound
+    found = compare_claims(rounded(net.network, dtype), net.target, bound, dtype, 50, lambda _: None)
+    assert found.reached >= measured(net, rounded(net.network, dtype))
+    assert found.reached <= 3 * bound
+
+
+def test_auto_chooses_a_graph_that_is_confirmed():
+    net = af.compile("x*y*exp(-z^2)", dict.fromkeys("xyz", (-1, 1)), tol=1e-6)
+    assert is_graph(net.network)
+    assert check(net.network, net.target, net.certificate, "float64").verdict == "confirmed"
