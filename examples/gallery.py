@@ -68,7 +68,9 @@ def anchors() -> Any:
 
 def anchors_plane() -> Any:
     """A grid and its ghosts."""
-    return af.plot.anchors(af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-3))
+    domain = {"x": (-1, 1), "y": (0, 2)}
+    net = af.compile("exp(-x^2)*cos(3*y)", domain, tol=1e-3, construction="tensor_grid")
+    return af.plot.anchors(net)
 
 
 def anchors_heads() -> Any:

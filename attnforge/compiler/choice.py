@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.anchors.panels import chebyshev_coefficients, lobatto
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.effort import check_time
@@ -24,6 +25,10 @@ UNPROVED_CELLS = 200_000  # hard cells are worth no more where nothing is proved
 SEPARABLE = (
     64.0  # n cells along an axis are told apart up to about n^2 roundoff of this; rounding outweighs the rest beyond
 )
+PROVED_GRID = 2  # inputs up to which heads over grids are proved as a rule
+MILLIONS = 1e7  # counts above are written as powers of ten
+LINES, DEGREES = 8, tuple(2**k for k in range(3, 9))  # lines along an axis, and degrees tried on them
+LEAST = 6  # keys along an axis, even of a straight line: ghosts
 PROBES, STEP = 512, 1e-3  # points, and part of the box, that estimate slope and curvature of what was built
 
 
@@ -37,21 +42,31 @@ def candidates(
 ) -> Iterator[tuple[Construction[Any], Any]]:
     """The named construction, or all that apply, with a plan each: stage by stage, and in each the fewest bytes first.
 
-    Stages go from exact gadgets over fitted heads to hard cells; a later one is sized only if all earlier ones were
-    refused. Where the user states a Lipschitz constant, a proof is wanted that only hard cells give: they go first.
+    Stages go from exact gadgets over graphs and fitted heads to hard cells; a later one is sized only if all earlier
+    ones were refused. A graph of two inputs that would take more keys than one head over a grid waits for the end; in
+    more inputs such heads are seldom proved. Where the user states a Lipschitz constant, a proof is wanted that only
+    hard cells give: they go first.
     """
+    waiting = list[tuple[Construction[Any], Any]]()
     stages = registry.STAGES[::-1] if _proof_asked_for(target) else registry.STAGES
     for stage in stages if named is None else ((named,),):
         willing = [(entry, entry.accepts(target) if entry is named else entry.offers(target)) for entry in stage]
         refusals |= {entry.name: reason for entry, reason in willing if reason is not None}
         accepting = [entry for entry, reason in willing if reason is None]
-        yield from _cheapest_first(accepting, target, tol, dtype, refusals, watch, stage is registry.STAGES[-1])
+        for entry, plan in _cheapest_first(
+            accepting, target, tol, dtype, refusals, watch, stage is registry.STAGES[-1]
+        ):
+            if named is None and isinstance(plan, GraphPlan) and _is_large(plan, target, tol):
+                waiting.append((entry, plan))
+            else:
+                yield entry, plan
+    yield from waiting
 
 
 def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: float) -> str:
     """The reason for a construction; for fitted heads, what was found and what sampled values would have cost."""
     if isinstance(plan, GraphPlan):
-        return plan.reason
+        return f"{plan.reason}; one head over a grid would need about {_about(_grid_count(compiled.target, tol))} keys"
     if not isinstance(plan, FittedPlan):
         return f"{construction.function_class}: {construction.rate}"
     hard, tuned = _sampled_counts(compiled, tol)
@@ -62,6 +77,35 @@ def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: flo
         "; the stated Lipschitz constant proves nothing of fitted heads" if _proof_asked_for(compiled.target) else ""
     )
     return f"{plan.reason}; {others}{stated}"
+
+
+def _about(count: float) -> str:
+    """One digit, in words that read well."""
+    return f"{float(f'{count:.1g}'):,.0f}" if count < MILLIONS else f"{count:.0e}"
+
+
+def _is_large(plan: GraphPlan, target: Target, tol: float) -> bool:
+    """Whether one head over a grid of two inputs would take fewer keys."""
+    return target.domain.lower.size <= PROVED_GRID and plan.anchors > _grid_count(target, tol)
+
+
+def _grid_count(target: Target, tol: float) -> float:
+    """Keys of one head over a product grid, about: along an axis as many as Chebyshev coefficients above tol.
+
+    The coefficients are those along lines through random points.
+    """
+    box, rng = target.domain, np.random.default_rng(0)
+    through, counts = rng.uniform(box.lower, box.upper, size=(LINES, *box.shape)), 1.0
+    for axis, (low, high) in enumerate(zip(box.lower.tolist(), box.upper.tolist(), strict=True)):
+        for degree in DEGREES:
+            points = np.repeat(through[None], degree + 1, axis=0)
+            points[..., axis] = lobatto(low, high, degree)[:, None]
+            values = np.asarray(target.values(points.reshape(-1, *box.shape)), dtype=np.float64)
+            sizes = np.abs(chebyshev_coefficients(values.reshape(degree + 1, -1))).max(axis=1)
+            if sizes[-2:].max() <= tol:
+                break
+        counts *= max(LEAST, int(np.flatnonzero(sizes > tol).max(initial=0)) + 1)
+    return counts
 
 
 def _sampled_counts(compiled: Compiled, tol: float) -> tuple[float, float]:

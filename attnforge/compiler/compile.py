@@ -56,8 +56,9 @@ def compile(
             ``((axis, ..), values)``, which needs no domain.
         domain: ``{"x": (-1, 1), ...}``, ``[(-1, 1), ...]`` or an ``af.Box``; of shape (n, d) for sequence maps.
         tol: the largest error asked for, rounding in ``dtype`` included.
-        construction: ``"auto"`` or a name from ``af.constructions``. Auto tries exact gadgets, then fitted heads (along
-            linear forms, per term, on grids), then hard cells, and says why in the report.
+        construction: ``"auto"`` or a name from ``af.constructions``. Auto tries exact gadgets, graphs of
+            registers, fitted heads (along linear forms, per term, on grids), then hard cells, and says why in the
+            report.
         norm: ``"sup"``.
         dtype: ``"float64"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``, or torch's: what it runs in.
         lipschitz: of a callable, a number (sup norm) or ``af.Lipschitz``; without it nothing is proved, and the

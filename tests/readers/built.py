@@ -88,7 +88,7 @@ BUILT: dict[str, Callable[[], Compiled]] = {
     ),
     "tensor_grid": lambda: af.compile("sin(3*x)", LINE, 1e-2),
     "tensor_grid, float32": lambda: af.compile("exp(-x^2)", LINE, 1e-2, dtype="float32"),
-    "two inputs": lambda: af.compile("sin(x)*y", {"x": (0, 2), "y": (0, 1)}, 5e-2),
+    "two inputs": lambda: MAKE.tensor_grid("sin(x)*y", {"x": (0, 2), "y": (0, 1)}, tol=5e-2),
     "ridge": lambda: af.compile("sin(x + 2*y)", {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="ridge"),
     "additive": lambda: af.compile("sin(x) + y^2", {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="additive"),
     "sparse_grid": lambda: MAKE.sparse_grid("exp(-(a + b + c + d + g)/3)", dict.fromkeys("abcdg", (0, 1)), tol=5e-2),

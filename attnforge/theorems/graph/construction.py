@@ -37,7 +37,8 @@ from attnforge.targets.formulas import Formulas
 from attnforge.targets.graph import Composition, Form, Step, modulus
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.exponential import exponential_head
-from attnforge.theorems.graph.decomposition import Decomposition, Registered, decompose
+from attnforge.theorems.graph.decomposition import Decomposition, decompose
+from attnforge.theorems.graph.registers import Registered
 from attnforge.theorems.logistic import logistic_head, silu_head
 from attnforge.theorems.multiplier import multiplier_head
 from attnforge.theorems.registers import columns, one_hot, written
@@ -49,7 +50,7 @@ Array = npt.NDArray[np.float64]
 SHARE = 0.7  # of the tolerance for fits; the rest is for rounding and for what the proof does not tell apart
 FITTED = ("row", "root", "multiplier")  # kinds of steps whose number of keys follows from their share
 MULTIPLIERS = (5, 7, 9)  # keys of a product, the fewest that are precise enough
-FEWEST = 3  # inputs from which on a graph is proposed; of fewer, one head over a grid is small
+FEWEST = 2  # inputs from which on a graph is proposed: of one, all that is fitted is one row
 FLOOR, POINTS = 64.0, 100  # roundings of the largest of so many values: no row is fitted more closely
 BITS = 60  # two to minus that many is off by less than rounding
 FINENESS = 200  # sizes tried between that of an argument and its rounding
@@ -67,11 +68,17 @@ class GraphPlan:
     dtype: str
 
     @property
+    def anchors(self) -> int:
+        """Keys of all heads."""
+        return sum(_count(self, i) for i in range(len(self.decomposition.steps)))
+
+    @property
     def reason(self) -> str:
         """In words."""
         steps, layers = self.decomposition.steps, max(self.decomposition.layers, default=0)
         kinds = [f"{n} {kind}{'s' if n > 1 else ''}" for kind in _KINDS if (n := sum(s.kind == kind for s in steps))]
-        return f"a graph of {len(steps)} registers in {layers} layers: {', '.join(kinds)}"
+        plural = ["" if count == 1 else "s" for count in (len(steps), layers)]
+        return f"a graph of {len(steps)} register{plural[0]} in {layers} layer{plural[1]}: {', '.join(kinds)}"
 
 
 class GraphConstruction(Construction[GraphPlan]):
@@ -109,7 +116,7 @@ class GraphConstruction(Construction[GraphPlan]):
         return None
 
     def offers(self, target: Target) -> str | None:
-        """Of its own accord for three inputs and more that are no sum of functions of one form, and for two outputs."""
+        """Of its own accord for two inputs and more that are no sum of functions of one form, and for two outputs."""
         few = f"formulas of {FEWEST} inputs and more that multiply or nest forms"
         if isinstance(target, Formula) and target.domain.shape[0] < FEWEST:
             return few
@@ -143,8 +150,7 @@ class GraphConstruction(Construction[GraphPlan]):
         """Keys of all heads, and maps from all registers."""
         found = plan.decomposition
         width = 1 + found.graph.inputs + len(found.steps)
-        anchors = [_count(plan, i) for i in range(len(found.steps))]
-        return Cost.of(sum(anchors), sum(anchors) * 3 + len(found.steps) * 5 * width)
+        return Cost.of(plan.anchors, plan.anchors * 3 + len(found.steps) * 5 * width)
 
     def build(self, target: Target, plan: GraphPlan) -> Network:
         """The weights."""
