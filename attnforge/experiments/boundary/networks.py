@@ -102,12 +102,12 @@ def as_function(network: af.Network) -> Callable[[Array], Array]:
 def smooth_errors(name: str, cells: int) -> list[Row]:
     """Largest errors under a smooth target near the upper end, and in the middle half of the domain."""
     f, x = smooth_target(name), even_points(cells)
-    rows: list[Row] = []
-    for method, run in cell_networks(f, cells).items():
-        error = np.abs(run(x) - f(x[:, None]))
-        inside = float(error[(x > 0.25) & (x < 0.75)].max())
-        rows.append({"method": method, "end": float(error[x >= 1 - NEAR / cells].max()), "inside": inside})
-    return rows
+    places = {"end": x >= 1 - NEAR / cells, "inside": (x > 0.25) & (x < 0.75)}
+    errors = {method: np.abs(run(x) - f(x[:, None])) for method, run in cell_networks(f, cells).items()}
+    return [
+        {"method": method, **{name: float(error[at].max()) for name, at in places.items()}}
+        for method, error in errors.items()
+    ]
 
 
 def transition_errors(name: str, width: float, distance: float, cells: int) -> list[Row]:
