@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.experiments.claims import always
-from attnforge.experiments.clamp import LOWER, UPPER, one_head, several_heads
+from attnforge.experiments.clamp import LOWER, UPPER, one_head, several_heads, step
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.panels import Panel, curves, page
 from attnforge.experiments.settings import Settings, setting
@@ -116,7 +116,7 @@ class _Columns:
 
 def _columns(p: int, heads: int, c: float, y: Array) -> list[_Columns]:
     """What every head of a constructed layer with p own anchors a head does at the queries."""
-    beta = c / _step(p * heads) ** 2
+    beta = c / step(p * heads) ** 2
     several = heads > 1
     net = (
         several_heads(heads, p + 2 * SENTINELS, SENTINELS, beta)
@@ -139,7 +139,7 @@ def _counted(p: int, heads: int, c: float, y: Array) -> dict[str, float | bool]:
     leak = 2 * mass_beyond(c, 1)
     largest, agree, inside, owners = [], [], [], np.zeros(len(y), dtype=int)
     for column in _columns(p, heads, c, y):
-        distance = np.abs(y[:, None] - column.positions) / _step(p * heads)
+        distance = np.abs(y[:, None] - column.positions) / step(p * heads)
         nearest, top = distance.min(axis=1), column.weights.max(axis=1)
         chosen = column.weights.argmax(axis=1)
         # Half-way between two anchors either may win, by rounding.
@@ -149,7 +149,7 @@ def _counted(p: int, heads: int, c: float, y: Array) -> dict[str, float | bool]:
         inside.append(((top <= pair + ROUNDING) & (top >= pair / (1 + leak) - ROUNDING))[column.between])
         largest.append(top[column.between])
     tops = np.concatenate(largest)
-    clear = ~_tied(np.abs((y - LOWER) / _step(p * heads) - np.round((y - LOWER) / _step(p * heads))))
+    clear = ~_tied(np.abs((y - LOWER) / step(p * heads) - np.round((y - LOWER) / step(p * heads))))
     return {
         "one_hot": float(np.mean(tops > 1 - LARGEST)),
         "least": float(tops.min()),
@@ -169,17 +169,13 @@ def _profile(p: int, c: float) -> list[Row]:
     """The largest weight against the distance to the middle of the row's middle step."""
     middle = _midpoints(p)[(p - 1) // 2]
     away = np.linspace(0.0, 0.5, PROFILE)
-    (column,) = _columns(p, 1, c, middle + away * _step(p))
+    (column,) = _columns(p, 1, c, middle + away * step(p))
     tops = column.weights.max(axis=1)
     return [{"part": "profile", "distance": float(s), "weight": float(top)} for s, top in zip(away, tops, strict=True)]
 
 
-def _step(anchors: int) -> float:
-    return (UPPER - LOWER) / (anchors - 1)
-
-
 def _midpoints(anchors: int) -> Array:
-    return np.asarray(LOWER + _step(anchors) * (np.arange(anchors - 1) + 0.5))
+    return np.asarray(LOWER + step(anchors) * (np.arange(anchors - 1) + 0.5))
 
 
 def _sigmoid(x: Array) -> Array:

@@ -58,13 +58,14 @@ def heads_figure(heads: int, keys: int) -> Any:
     figure = page_wide(3.0)
     panels = figure.subplots(1, 2, sharey=True)
     y = np.linspace(*ENDS, 8001)
-    half = int(networks.step(heads, keys) / (y[1] - y[0]) / 2)
+    borders, h = networks.borders(heads, keys)
+    half = int(h / (y[1] - y[0]) / 2)
     for axes, kind in zip(panels, KINDS, strict=True):
         network = networks.shared_row(kind, heads, keys)
         for place, look in zip(PLACES, (SERIES[0], SERIES[3], SERIES[6]), strict=True):
             error = np.abs(as_function(networks.placed(network, place))(y) - y)
             _draw_envelope(axes, y, error, half, f"sentinels {place}", look)
-        for border in networks.borders(heads, keys):
+        for border in borders:
             axes.axvline(border, color="#bbbbbb", lw=0.6, zorder=0)
         label = ENVELOPE if kind == "hard" else ""
         plain(axes, "y; grey: borders between heads", label, f"{heads} {kind} heads")

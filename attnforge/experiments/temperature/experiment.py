@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.experiments.clamp import step
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.panels import Panel, curve, curves, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table, markdown
 from attnforge.experiments.temperature import findings, heads
-from attnforge.experiments.temperature.heads import DTYPES, HEADS, step
+from attnforge.experiments.temperature.heads import DTYPES, HEADS
 from attnforge.plot.rates import legend_below
 
 SHARPNESS = "sharpness c = beta h^2"
@@ -74,7 +75,7 @@ class Temperature(Experiment[TemperatureSettings]):
         if case["part"] == "row":
             return [heads.winners(case["dtype"], case["p"], case["seed"])]
         reach, p = HEADS[case["head"]]
-        c = case["beta"] * step(reach, p) ** 2 if case["part"] == "named" else case["c"]
+        c = case["beta"] * step(p, -reach, reach) ** 2 if case["part"] == "named" else case["c"]
         return [{"sharpness": c, **heads.errors(reach, p, c, case["dtype"], case["queries"], case["seed"])}]
 
     def findings(self, table: Table, settings: TemperatureSettings) -> Sequence[Finding]:
@@ -129,7 +130,7 @@ def _error_figure(table: Table, settings: TemperatureSettings) -> Any:
     ]
     figure = page(panels, 5.2, columns=2, legend=0, sharex=True, sharey="row")
     for axes, (reach, p) in zip(figure.axes, [*HEADS.values()] * 2, strict=True):
-        _mark_named(axes, settings, step(reach, p))
+        _mark_named(axes, settings, step(p, -reach, reach))
         axes.lines[0].set(markersize=6, fillstyle="none")  # float32 lies upon float64
         axes.set_xlim(settings.lowest / 2, settings.highest * 2)
     legend_below(figure, figure.axes[0], 4)
