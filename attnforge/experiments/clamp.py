@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import attnforge as af
 from attnforge.experiments.experiment import Row
+from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear, plan_sharpness
+from attnforge.theorems.truncated_linear import AnchorPlan, TruncatedLinearHead, resolve_sharpness
 
 LOWER, UPPER, REACH = -1.0, 1.0, 2.0  # clamp(y, -1, 1) for y in [-2, 2], unless said otherwise
 TRAINING, BATCH = 4096, 512  # points, and points a step
+
+
+def step(anchors: int, lower: float = LOWER, upper: float = UPPER) -> float:
+    """Between two anchors of a row from end to end.
+
+    >>> step(5), step(21, 0.0, 2.0)
+    (0.5, 0.1)
+    """
+    return (upper - lower) / (anchors - 1)
+
+
+def planned(
+    keys: int, heads: int, sentinels: int, sharpness: Any, ends: tuple[float, float], layout: Any = "memory"
+) -> tuple[Any, Any]:
+    """The theorem and the plan of one head, or of several that have sentinels; nothing is built or proved.
+
+    The sharpness is "hard", "tuned", or the number c = beta h^2.
+    """
+    named = isinstance(sharpness, str)
+    if not sentinels:
+        h = step(keys, *ends)
+        beta = resolve_sharpness(sharpness, h, keys, "float64") if named else sharpness / h**2
+        return TruncatedLinearHead(), AnchorPlan(keys, beta, "closed", layout)
+    plan = HeadsPlan(keys, heads, 1.0, sentinels)
+    beta = plan_sharpness(sharpness, plan, *ends) if named else sharpness / plan.spacing(*ends) ** 2
+    return MultiheadTruncatedLinear(), replace(plan, sharpness=beta)
 
 
 def one_head(p: int, lower: float = LOWER, upper: float = UPPER, reach: float = REACH, **options: Any) -> af.Compiled:

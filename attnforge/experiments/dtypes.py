@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,9 +54,9 @@ class DtypesSettings(Settings):
 class Dtypes(Experiment[DtypesSettings]):
     """What rounding leaves of the constructions."""
 
-    name: ClassVar[str] = "dtype"
-    summary: ClassVar[str] = "error and bound against anchors in every dtype"
-    question: ClassVar[str] = (
+    name = "dtype"
+    summary = "error and bound against anchors in every dtype"
+    question = (
         "Where does the floor of each dtype begin, how many anchors are best in it, how far above the error is the "
         "bound, which tolerances are refused that could be reached, and when do scores lose the anchor?"
     )
@@ -101,14 +101,11 @@ class Dtypes(Experiment[DtypesSettings]):
         """Gate, ReLU networks and compiled formulas; shares of wrong anchors."""
         header = ["what", "dtype", "keys", "smallest tol", "error", "bound", "bound / error"]
         rows = [_line(row) for kind in ("gate", "relu_network", "compile") for row in table.where(kind=kind).rows]
-        selected = [
-            [row["dtype"], row["scores"], f"{row['p']:,}", *(f"{100 * row[each]:.2g} %" for each in ("wrong", "lost"))]
-            for row in table.where(kind="selection").rows
-        ]
+        wrong = {"wrong": lambda row: f"{100 * row['wrong']:.2g} %", "lost": lambda row: f"{100 * row['lost']:.2g} %"}
+        columns = {"dtype": "{dtype}", "scores": "{scores}", "anchors p": "{p:,}"} | wrong
         ways = "; ".join(f"*{way}*: {text}" for way, text in WAYS.items())
         explained = f"Scores: {ways}. Wrong: not the nearest anchor; lost: further than one step from y."
-        lost = markdown(["dtype", "scores", "anchors p", "wrong", "lost"], selected)
-        return [markdown(header, rows), explained, lost]
+        return [markdown(header, rows), explained, table.where(kind="selection").to_markdown(columns)]
 
     def figures(self, table: Table, settings: DtypesSettings) -> Mapping[str, Any]:
         """Errors and bounds against anchors; lost anchors against anchors."""
@@ -191,11 +188,9 @@ def _floor(table: Table, dtype: str) -> Finding:
     clean = {row["p"]: row["error"] for row in table.where(kind="truncated_linear", dtype="float64").rows}
     p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
     off = [int(n) for n, e in zip(p, errors, strict=True) if n in clean and e > USEFUL * float(clean[n] or np.nan)]
-    best = int(np.argmin(errors))
     refused = table.where(kind="truncated_linear", dtype=dtype, refused=True).distinct("p")
     evidence = (
-        f"best p = {p[best]:.0f} with error {errors[best]:.3g} (bound {bounds[best]:.3g}); bound / error "
-        f"{span(bounds / errors, '.2f')}; "
+        f"{_best(rows, '.3g')}; bound / error {span(bounds / errors, '.2f')}; "
         + (f"above {USEFUL:g} times float64's error from p = {min(off)} on; " if off else "no floor in the sweep; ")
         + (f"refused from p = {min(refused)} on" if refused else "nothing refused")
     )
@@ -214,52 +209,43 @@ def _exact_gate(table: Table) -> Finding:
 
 def _fitted(table: Table, dtype: str) -> Finding:
     rows = table.where(kind="tensor_grid", dtype=dtype, refused=False).ordered("p")
-    p, errors, bounds = (rows.numbers(name) for name in ("p", "error", "bound"))
-    best = int(np.argmin(errors))
-    evidence = (
-        f"best p = {p[best]:.0f} with error {errors[best]:.2g} (bound {bounds[best]:.2g}); error {errors[0]:.2g} at "
-        f"p = {p[0]:.0f}, {errors[-1]:.2g} at p = {p[-1]:.0f}"
-    )
-    return Finding(f"fitted head of {SMOOTH} in {dtype}", "measured", evidence)
+    ends = ", ".join(f"{row['error']:.2g} at p = {row['p']}" for row in (rows.rows[0], rows.rows[-1]))
+    return Finding(f"fitted head of {SMOOTH} in {dtype}", "measured", f"{_best(rows, '.2g')}; error {ends}")
+
+
+def _best(rows: Table, form: str) -> str:
+    row = min(rows.rows, key=lambda row: row["error"])
+    return f"best p = {row['p']} with error {row['error']:{form}} (bound {row['bound']:{form}})"
 
 
 def _refusals(table: Table) -> Finding:
     """Whether the smallest tolerance that a refusal names is kept, and how far above the error it is."""
     rows = table.where(kind="compile").having("smallest_tol")
-    ratio = rows.numbers("smallest_tol") / rows.numbers("error")
-    kept = bool(np.all(rows.numbers("error") <= rows.numbers("smallest_tol")))
-    parts = []
-    for dtype in rows.distinct("dtype"):
-        of = ratio[[name == dtype for name in rows.texts("dtype")]]
-        parts.append(f"{dtype} {span(of)}")
-    broken = [
-        f"; {row['target']} in {row['dtype']}: named {row['smallest_tol']:.2g}, measured {row['error']:.2g}, proved "
-        f"{row['bound']:.2g}"
-        for row in rows.rows
-        if row["error"] > row["smallest_tol"]
-    ]
+    parts = [f"{dtype} {span(of.ratios('smallest_tol', 'error'))}" for dtype, of in rows.by("dtype").items()]
+    said = "; {target} in {dtype}: named {smallest_tol:.2g}, measured {error:.2g}, proved {bound:.2g}"
+    broken = [said.format_map(row) for row in rows.rows if row["error"] > row["smallest_tol"]]
     evidence = f"{len(rows)} networks; smallest tol / measured error: {', '.join(parts)}" + "".join(broken)
-    return Finding.judged("compile keeps the smallest tolerance that its refusal names", kept, evidence)
+    return Finding.judged("compile keeps the smallest tolerance that its refusal names", not broken, evidence)
 
 
 def _lost(table: Table) -> list[Finding]:
     """Wrong anchors in float32, way by way, whether centred scores lose the fewest, and what half types keep."""
     rows = table.where(kind="selection")
-    found = []
-    for way in rows.where(dtype="float32").distinct("scores"):
-        found.append(_wrong(rows, "float32", way, f"scores {WAYS[way]}"))
-    pairs = [
-        (row["wrong"], rows.where(dtype=row["dtype"], p=row["p"], scores=way).numbers("wrong")[0])
-        for row in rows.where(scores="centred", dtype="float32").rows
+    single = rows.where(dtype="float32")
+    no_more = [
+        row["wrong"] <= single.where(p=row["p"], scores=way).value("wrong")
+        for row in single.where(scores="centred").rows
         for way in ("paper", "anchors")
     ]
-    fewer = sum(ours <= theirs for ours, theirs in pairs)
-    evidence = f"{fewer} of {len(pairs)} comparisons, over numbers of anchors and the two uncentred forms"
+    evidence = f"{sum(no_more)} of {len(no_more)} comparisons, over numbers of anchors and the two uncentred forms"
     claim = "float32: centred coordinates choose a wrong anchor no more often than uncentred ones"
-    found.append(Finding.judged(claim, bool(pairs) and fewer == len(pairs), evidence))
     # half types cannot even hold the place between many anchors
     halves = [dtype for dtype in rows.distinct("dtype") if dtype in ("bfloat16", "float16")]
-    return [*found, *(_wrong(rows, dtype, "centred", "centred scores") for dtype in halves)]
+    return [
+        *(_wrong(single, "float32", way, f"scores {WAYS[way]}") for way in single.distinct("scores")),
+        Finding.judged(claim, bool(no_more) and all(no_more), evidence),
+        *(_wrong(rows, dtype, "centred", "centred scores") for dtype in halves),
+    ]
 
 
 def _wrong(rows: Table, dtype: str, way: str, text: str) -> Finding:
@@ -302,22 +288,16 @@ def _error_curves(rows: Table) -> list[Any]:
     ]
 
 
+def _wrong_curves(rows: Table) -> list[Any]:
+    return [curve(SHORT[way], rows.where(scores=way), "p", "wrong", floor=1 / QUERIES) for way in WAYS]
+
+
 def _selection_figure(table: Table) -> Any:
     rows = table.where(kind="selection").ordered("p")
+    shares = f"share of wrong anchors, at least 1/{QUERIES:,}"
     shown = [dtype for dtype in table.distinct("dtype") if rows.where(dtype=dtype).numbers("wrong").max() > 0]
-    panels = [
-        Panel(
-            [
-                curve(SHORT[way], rows.where(dtype=dtype, scores=way), "p", "wrong", look, floor=1 / QUERIES)
-                for way, look in zip(WAYS, SERIES, strict=False)
-            ],
-            "anchors p",
-            "" if i else f"share of wrong anchors, at least 1/{QUERIES:,}",
-            dtype,
-        )
-        for i, dtype in enumerate(shown)
-    ]
-    figure = page(panels, 2.8, columns=max(1, len(shown)), sharey=True)
+    panels = [Panel(_wrong_curves(rows.where(dtype=dtype)), "anchors p", shares, dtype) for dtype in shown]
+    figure = page(panels, 2.8, sharey=True)
     for axes in figure.axes:
         no_minor_labels(axes)
     return figure

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+import numpy as np
+
 from attnforge.experiments.settings import Settings
 from attnforge.experiments.table import Cell, Table
 
@@ -43,7 +45,7 @@ class Finding:
     law: bool = False
 
     @classmethod
-    def judged(cls, claim: str, holds: bool, evidence: str) -> Finding:
+    def judged(cls, claim: str, holds: bool | np.bool_, evidence: str) -> Finding:
         """Confirmed or refuted.
 
         >>> Finding.judged("two is even", 2 % 2 == 0, "2 = 2 * 1").verdict

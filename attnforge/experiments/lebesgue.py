@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,9 +83,9 @@ class LebesgueSettings(Settings):
 class Lebesgue(Experiment[LebesgueSettings]):
     """Lebesgue-integrable targets, after the summary of Liu et al. 2025."""
 
-    name: ClassVar[str] = "lebesgue"
-    summary: ClassVar[str] = "discontinuous and unbounded targets in L1 and L2"
-    question: ClassVar[str] = (
+    name = "lebesgue"
+    summary = "discontinuous and unbounded targets in L1 and L2"
+    question = (
         "Does one head of self- or cross-attention approximate functions that are only integrable, discontinuous or "
         "unbounded ones, in L1 and L2, and at what rate? Values are averages over G equal cells an input of [0, 1]."
     )
@@ -201,9 +201,8 @@ def _integrated(net: af.Compiled, cells: int) -> float:
         point = np.array([x])
         return abs(float(net(point)[0]) - float(TARGETS["pole"].f(point[None])[0]))
 
-    halves = np.linspace(0, 1, 2 * cells + 1)
-    parts = [quad(gap, low, high, limit=60, epsrel=1e-5)[0] for low, high in pairwise(halves)]
-    return float(sum(parts))
+    halves = pairwise(np.linspace(0, 1, 2 * cells + 1))
+    return float(sum(quad(gap, low, high, limit=60, epsrel=1e-5)[0] for low, high in halves))
 
 
 def _of(table: Table, name: str, norm: int) -> Table:
@@ -212,43 +211,40 @@ def _of(table: Table, name: str, norm: int) -> Table:
 
 def _rate(table: Table, name: str, norm: int) -> Finding:
     """The limit rate: from the finer half of the sweep for one input, from all of it for two."""
-    rows, target = _of(table, name, norm), TARGETS[name]
-    cells, errors, rate = rows.numbers("cells"), rows.numbers("error"), target.rates[norm]
-    used = slice(-max(3, (len(cells) + 1) // 2) if target.inputs == 1 else None, None)
-    slope, slack = fit_slope(cells[used], errors[used]), SLACK[target.inputs]
+    rows, target = _of(table, name, norm).rows, TARGETS[name]
+    rate, slack, used = target.rates[norm], SLACK[target.inputs], max(3, (len(rows) + 1) // 2)
+    slope = fit_slope(*Table(rows[-used:] if target.inputs == 1 else rows).points("cells", "error"))
     holds = slope.meets(rate, slack) and abs(slope.value - rate) <= 2 * slack  # a wide interval confirms nothing
-    evidence = f"slope {slope}; error {errors[-1]:.3g} with {cells[-1]:.0f} cells an input"
+    evidence = f"slope {slope}; error {rows[-1]['error']:.3g} with {rows[-1]['cells']} cells an input"
     return Finding.judged(f"{target.title}: L{norm} error O(h^{-rate:g})", holds, evidence)
 
 
 def _sup(table: Table) -> Finding:
     rows = table.where(kind="rate").having("sup")
     least = rows.numbers("sup").min()
-    jump = _of(table, "jump", 1)
-    slope = fit_slope(*jump.points("cells", "sup"))
+    slope = fit_slope(*_of(table, "jump", 1).points("cells", "sup"))
     evidence = (
         f"discontinuous targets: sup error at least {least:.3f} of a jump of 1 in {len(rows)} networks, slope for the "
         f"jump {slope}; infinite for the unbounded ones, since outputs are bounded"
     )
-    return Finding.judged("the sup error does not fall: it is at least half a jump", bool(least > 0.499), evidence)
+    return Finding.judged("the sup error does not fall: it is at least half a jump", least > 0.499, evidence)
 
 
 def _agreement(table: Table) -> Finding:
     """The softmax passes from cell to cell smoothly, which may cost nothing."""
     rows = table.where(kind="rate").having("exact")
-    ratio = rows.numbers("error") / rows.numbers("exact")
+    ratio = rows.ratios("error", "exact")
     evidence = f"{len(rows)} networks, error / closed form of the averages' error {span(ratio, '.4f')}"
-    claim = "the head errs no more than the cell averages it is made of"
-    return Finding.judged(claim, bool(ratio.max() < 1 + CLOSE), evidence)
+    return Finding.judged(
+        "the head errs no more than the cell averages it is made of", ratio.max() < 1 + CLOSE, evidence
+    )
 
 
 def _check(table: Table) -> Finding:
     rows = table.where(kind="check")
-    reported, integrated = rows.numbers("error")[0], rows.numbers("integrated")[0]
-    evidence = (
-        f"L1 error of {TARGETS['pole'].title} on {CHECKED} cells: reported {reported:.6f}, SciPy {integrated:.6f}"
-    )
-    holds = bool(abs(reported / integrated - 1) < CLOSE)
+    both = "reported {error:.6f}, SciPy {integrated:.6f}".format_map(rows.rows[0])
+    evidence = f"L1 error of {TARGETS['pole'].title} on {CHECKED} cells: {both}"
+    holds = abs(rows.ratios("error", "integrated")[0] - 1) < CLOSE
     return Finding.judged("the reported norm is that of the network, integrated by SciPy's quad", holds, evidence)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,30 @@ class Panel:
             ticks_at(axes, self.ticks)
 
 
-def page(panels: Sequence[Panel], height: float, *, columns: int = 0, legend: int = 3, **share: Any) -> Any:
+def page(
+    panels: Sequence[Panel],
+    height: float,
+    *,
+    columns: int = 0,
+    legend: int = 3,
+    sharex: Any = False,
+    sharey: Any = False,
+) -> Any:
     """A figure as wide as a page, so many panels a row, by default all of them.
 
-    The legend of the first panel stands below, in so many columns; none for 0. ``share`` goes to ``subplots``.
+    The legend of the first panel stands below, in so many columns; none for 0. An axis that panels share is labelled
+    once: x where no panel is below, y in the first column.
     """
-    columns = columns or len(panels)
+    columns = columns or max(1, len(panels))
     figure = page_wide(height)
-    axes = figure.subplots(max(1, -(-len(panels) // columns)), columns, squeeze=False, **share).ravel()
-    for each, panel in zip(axes, panels, strict=False):
-        panel.draw(each)
+    rows = max(1, -(-len(panels) // columns))
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).ravel()
+    for i, (each, panel) in enumerate(zip(axes, panels, strict=False)):
+        above, right = sharex and i < len(panels) - columns, sharey and i % columns
+        x_label, y_label = "" if above else panel.x_label, "" if right else panel.y_label
+        replace(panel, x_label=x_label, y_label=y_label).draw(each)
+        if sharex and not above:
+            each.tick_params(labelbottom=True)
     hide_unused(axes, len(panels))
     if legend:
         legend_below(figure, axes[0], legend)
@@ -61,3 +75,8 @@ def band(name: str, rows: Table, x: str, y: str, look: Look | None = None, *, mi
     found = rows.grouped(x, y)
     at, low, high = ([float(of(each)) for each in found.values()] for of in (middle, np.min, np.max))
     return Curve(name, list(found), at, low, high, look)
+
+
+def curves(rows: Table, by: str, x: str, y: str, name: str = "{}", **options: Any) -> list[Curve]:
+    """A curve for every value of a column, in the order in which they appear; its name has the value in it."""
+    return [curve(name.format(value), each, x, y, **options) for value, each in rows.by(by).items()]

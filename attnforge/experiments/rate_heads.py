@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from attnforge.experiments.experiment import Case, Experiment, Finding, Row, cro
 from attnforge.experiments.panels import Panel, band, curve, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Array, Table, change, markdown, span
+from attnforge.experiments.table import Array, Table, change, listed, markdown, span
 from attnforge.plot.rates import Curve
 
 SENTINELS = {"hard": 1, "tuned": 2}  # a side: hard heads leak e^(-2c) with one, tuned ones need a second
 FRESH = 20_000  # points that errors are measured on; constructed heads are searched between all anchors besides
+DOTTED = ("#000000", "", ":")  # bounds
 STEADY = 1.1  # factor within which an error that "stays" stays
 
 
@@ -40,9 +41,9 @@ class RateHeadsSettings(Settings):
 class RateHeads(Experiment[RateHeadsSettings]):
     """The third experiment that the summary of Hu et al. 2025 asks for: keep p fixed, increase H."""
 
-    name: ClassVar[str] = "rate-heads"
-    summary: ClassVar[str] = "error against heads H and keys n, constructed and trained"
-    question: ClassVar[str] = (
+    name = "rate-heads"
+    summary = "error against heads H and keys n, constructed and trained"
+    question = (
         "Does the error of H heads of n keys fall as O(1/(nH))? And what do heads do when p is kept fixed: the anchors "
         "of each head, or the anchors of all heads together? The target is clamp(y, -1, 1) for y in [-2, 2]."
     )
@@ -79,39 +80,27 @@ class RateHeads(Experiment[RateHeadsSettings]):
 
     def notes(self, table: Table, settings: RateHeadsSettings) -> Sequence[str]:
         """The ablation with the total fixed, in numbers."""
-        rows = [
-            [
-                str(heads),
-                *(_ratio(table.where(kind=kind, fixed="all"), heads, "error") for kind in SENTINELS),
-                *(_ratio(table.where(kind=kind, fixed="all"), heads, "keys_in_all") for kind in SENTINELS),
-            ]
-            for heads in sorted(table.where(kind="hard", fixed="all").distinct("heads"))
-        ]
-        header = ["H", "hard: error", "tuned: error", "hard: keys stored", "tuned: keys stored"]
+        dealt = {kind: table.where(kind=kind, fixed="all").ordered("heads") for kind in SENTINELS}
+        columns = {
+            f"{kind}: {name}": rows.numbers(column) / rows.value(column)
+            for name, column in (("error", "error"), ("keys stored", "keys_in_all"))
+            for kind, rows in dealt.items()
+        }
+        found = zip(dealt["hard"].numbers("heads"), *columns.values(), strict=True)
+        lines = [[f"{heads:.0f}", *(f"{each:.3f}" for each in ratios)] for heads, *ratios in found]
         text = f"{settings.total} anchors in all, dealt out to H heads. Numbers are multiples of those of one head:"
-        return [text, markdown(header, rows)]
+        return [text, markdown(["H", *columns], lines)]
 
     def figures(self, table: Table, settings: RateHeadsSettings) -> Mapping[str, Any]:
         """Error against n H, and against H with p fixed either way."""
         titles = {"each": "anchors of every head fixed", "all": "anchors of all heads together fixed"}
+        made = {kind: f"constructed, {kind}, sentinels a side: {count}" for kind, count in SENTINELS.items()}
         rates = [
-            Panel(
-                _rate_curves(table, kind),
-                "keys a head times heads, n H",
-                "largest error" if kind == "hard" else "",
-                f"constructed, {kind}, sentinels a side: {sentinels}",
-                slopes=[-1],
-            )
-            for kind, sentinels in SENTINELS.items()
+            Panel(_rate_curves(table, kind), "keys a head times heads, n H", "largest error", title, slopes=[-1])
+            for kind, title in made.items()
         ]
         fixed = [
-            Panel(
-                _fixed_curves(table, which, settings),
-                "heads H",
-                "largest error" if which == "each" else "",
-                title,
-                ticks=settings.heads,
-            )
+            Panel(_fixed_curves(table, which, settings), "heads H", "largest error", title, ticks=settings.heads)
             for which, title in titles.items()
         ]
         return {
@@ -159,17 +148,15 @@ def _pooled(table: Table, kind: str) -> Finding:
         f"slope {slope}; error times n H at most {(error * _products(rows)).max():.3g}. Sentinels are no anchors: "
         f"in steps h = (b - a) / (H (n - 2r) - 1) the error is {span(steps, '.3f')} whatever n and H"
     )
-    claim = f"{kind} heads: error O(1/(nH)), over all n and H"
-    return Finding.judged(claim, slope.low <= -1, evidence)
+    return Finding.judged(f"{kind} heads: error O(1/(nH)), over all n and H", slope.low <= -1, evidence)
 
 
 def _against_heads(table: Table, kind: str) -> Finding:
     """The slope against H for the largest n, where the missing last step of the row matters least."""
     rows = table.where(kind=kind, fixed="each")
     keys = max(rows.distinct("keys"))
-    at = rows.where(keys=keys)
     claim = f"{kind} heads: error O(1/H) with the anchors of every head fixed"
-    return falls_as(claim, *at.points("heads", "error"), -1, slack=0.02, more=f"n = {keys}")
+    return falls_as(claim, *rows.where(keys=keys).points("heads", "error"), -1, slack=0.02, more=f"n = {keys}")
 
 
 def _fixed_total(table: Table, kind: str) -> Finding:
@@ -182,7 +169,7 @@ def _fixed_total(table: Table, kind: str) -> Finding:
         f"the keys stored from {change(keys, '.0f')}"
     )
     claim = f"{kind} heads: with the anchors of all heads together fixed, more heads do not lower the error"
-    return Finding.judged(claim, bool(factors.max() <= STEADY and factors.min() >= 1 / STEADY), evidence)
+    return Finding.judged(claim, factors.max() <= STEADY and factors.min() >= 1 / STEADY, evidence)
 
 
 def _trained_rate(table: Table) -> Finding:
@@ -200,9 +187,8 @@ def _beside_constructed(table: Table, trained: Table) -> str:
     nearest = int(np.argmin(np.abs(np.log(_products(hard) / products.max()))))
     errors = trained.numbers("error")[products == products.max()]
     factor = float(np.median(errors)) / hard.numbers("error")[nearest]
-    return (
-        f"; at n H = {products.max():.0f} that is {factor:.2g} times hard selection at {_products(hard)[nearest]:.0f}"
-    )
+    beside = f"{factor:.2g} times hard selection at {_products(hard)[nearest]:.0f}"
+    return f"; at n H = {products.max():.0f} that is {beside}"
 
 
 def _trained_total(table: Table) -> Finding:
@@ -212,33 +198,20 @@ def _trained_total(table: Table) -> Finding:
 
 def _medians_seen(trained: Table) -> str:
     errors = trained.medians("heads", "error")
-    seen = ", ".join(f"{each:.2g}" for each in errors.values())
-    return f"median largest errors {seen} at H = {', '.join(str(heads) for heads in errors)}"
-
-
-def _ratio(rows: Table, heads: int, column: str) -> str:
-    first = rows.ordered("heads").numbers(column)[0]
-    return f"{rows.where(heads=heads).numbers(column)[0] / first:.3f}"
+    return f"median largest errors {listed(errors.values(), '.2g')} at H = {listed(errors)}"
 
 
 def _rate_curves(table: Table, kind: str) -> list[Curve]:
-    rows = table.where(kind=kind, fixed="each")
-    groups = {keys: rows.where(keys=keys) for keys in rows.distinct("keys")}
+    groups = table.where(kind=kind, fixed="each").by("keys")
     errors = [Curve(f"n = {keys}", _products(each), each.numbers("error")) for keys, each in groups.items()]
+    bounds = [Curve("_", _products(each), each.numbers("bound"), look=DOTTED) for each in groups.values()]
     # matplotlib's legends leave out names that begin with a dash: the bounds have one name
-    names = ["certified bound", *["_"] * (len(groups) - 1)]
-    bounds = [
-        Curve(name, _products(each), each.numbers("bound"), look=("#000000", "", ":"))
-        for name, each in zip(names, groups.values(), strict=True)
-    ]
-    return [*errors, *bounds]
+    return [*errors, replace(bounds[0], name="certified bound"), *bounds[1:]]
 
 
 def _fixed_curves(table: Table, fixed: str, settings: RateHeadsSettings) -> list[Curve]:
     """One n of constructed heads, the nearest to the trained ones', and the trained ones with their range."""
     rows = table.where(fixed=fixed).ordered("heads")
     sizes = {"keys": min(settings.keys)} if fixed == "each" else {}
-    constructed = [
-        curve(f"constructed, {kind}", rows.where(kind=kind, **sizes), "heads", "error") for kind in SENTINELS
-    ]
-    return [*constructed, band("trained: median and range", rows.where(kind="trained"), "heads", "error")]
+    made = [curve(f"constructed, {kind}", rows.where(kind=kind, **sizes), "heads", "error") for kind in SENTINELS]
+    return [*made, band("trained: median and range", rows.where(kind="trained"), "heads", "error")]

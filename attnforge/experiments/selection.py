@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.experiments.claims import always
-from attnforge.experiments.clamp import LOWER, UPPER, one_head, several_heads
+from attnforge.experiments.clamp import LOWER, UPPER, one_head, several_heads, step
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
-from attnforge.experiments.panels import Panel, curve, page
+from attnforge.experiments.panels import Panel, curves, page
 from attnforge.experiments.settings import Settings, setting
-from attnforge.experiments.table import Array, Table, markdown
+from attnforge.experiments.table import Array, Table
 from attnforge.lemmas.leakage import mass_beyond
 from attnforge.plot.attention import draw_attention
 from attnforge.plot.rates import Curve, page_wide, plain
@@ -49,9 +49,9 @@ class SelectionSettings(Settings):
 class Selection(Experiment[SelectionSettings]):
     """The second experiment that the summary of Hu et al. 2025 asks for: heat maps, and columns that are one-hot."""
 
-    name: ClassVar[str] = "selection"
-    summary: ClassVar[str] = "attention maps from soft to hard, one-hot columns counted"
-    question: ClassVar[str] = (
+    name = "selection"
+    summary = "attention maps from soft to hard, one-hot columns counted"
+    question = (
         "Does softmax attention select one anchor? Weights of all anchors (keys) for all queries (columns), from low "
         "to high sharpness c = beta h^2; a column is called one-hot where one key gets more than 99 % of the attention."
     )
@@ -60,17 +60,13 @@ class Selection(Experiment[SelectionSettings]):
     def cases(self, settings: SelectionSettings) -> Sequence[Case]:
         """One head for every p and c, and several heads for every c."""
         own, sharpness = settings.keys - 2 * SENTINELS, {"c": settings.sharpness, "queries": settings.queries}
-        return [
-            *crossed(p=settings.anchors, heads=1, **sharpness),
-            *crossed(p=own, heads=settings.heads, **sharpness),
-        ]
+        return [*crossed(p=settings.anchors, heads=1, **sharpness), *crossed(p=own, heads=settings.heads, **sharpness)]
 
     def measure(self, case: Case) -> Sequence[Row]:
         """One row of counts; for one head, also the largest weight against the distance to the midpoint."""
         p, heads, c = case["p"], case["heads"], case["c"]
         counted = _counted(p, heads, c, np.linspace(LOWER, UPPER, case["queries"]))
-        ties = _midpoints(p * heads)
-        shown = _columns(p, heads, c, ties)
+        shown = _columns(p, heads, c, _midpoints(p * heads))
         tied = max(float(column.weights.max(axis=1)[column.between].max(initial=0.0)) for column in shown)
         rows: list[Row] = [{"part": "count", **counted, "at_ties": tied}]
         return rows + (_profile(p, c) if heads == 1 else [])
@@ -90,12 +86,14 @@ class Selection(Experiment[SelectionSettings]):
 
     def notes(self, table: Table, settings: SelectionSettings) -> Sequence[str]:
         """Columns that are one-hot, counted and predicted."""
-        rows = [
-            [*_layer(row), f"{row['one_hot']:.4f}", f"{1 - _width(row['c']):.4f}", f"{row['least']:.3f}"]
-            for row in table.where(part="count").rows
-        ]
-        header = ["anchors", "c", "columns that are one-hot", "1 - ln(99) / c", "largest weight, least over columns"]
-        return [markdown(header, rows)]
+        columns: dict[str, Any] = {
+            "anchors": lambda row: str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}",
+            "c": "{c:g}",
+            "columns that are one-hot": "{one_hot:.4f}",
+            "1 - ln(99) / c": lambda row: f"{1 - _width(row['c']):.4f}",
+            "largest weight, least over columns": "{least:.3f}",
+        }
+        return [table.where(part="count").to_markdown(columns)]
 
     def figures(self, table: Table, settings: SelectionSettings) -> Mapping[str, Any]:
         """Maps of one head; maps of several; the largest weight and the share of columns that are one-hot."""
@@ -118,11 +116,13 @@ class _Columns:
 
 def _columns(p: int, heads: int, c: float, y: Array) -> list[_Columns]:
     """What every head of a constructed layer with p own anchors a head does at the queries."""
-    beta = c / _step(p * heads) ** 2
-    if heads == 1:
-        net = one_head(p, reach=UPPER, sharpness=beta)
-    else:
-        net = several_heads(heads, p + 2 * SENTINELS, SENTINELS, beta)
+    beta = c / step(p * heads) ** 2
+    several = heads > 1
+    net = (
+        several_heads(heads, p + 2 * SENTINELS, SENTINELS, beta)
+        if several
+        else one_head(p, reach=UPPER, sharpness=beta)
+    )
     weights = net.attention(y[:, None, None])[0]
     found = []
     for head, each in zip(net.network.heads, weights, strict=True):
@@ -137,10 +137,9 @@ def _columns(p: int, heads: int, c: float, y: Array) -> list[_Columns]:
 def _counted(p: int, heads: int, c: float, y: Array) -> dict[str, float | bool]:
     """Counts over all heads, of the queries between the outermost keys of each: others select the outermost."""
     leak = 2 * mass_beyond(c, 1)
-    found = _columns(p, heads, c, y)
     largest, agree, inside, owners = [], [], [], np.zeros(len(y), dtype=int)
-    for column in found:
-        distance = np.abs(y[:, None] - column.positions) / _step(p * heads)
+    for column in _columns(p, heads, c, y):
+        distance = np.abs(y[:, None] - column.positions) / step(p * heads)
         nearest, top = distance.min(axis=1), column.weights.max(axis=1)
         chosen = column.weights.argmax(axis=1)
         # Half-way between two anchors either may win, by rounding.
@@ -150,7 +149,7 @@ def _counted(p: int, heads: int, c: float, y: Array) -> dict[str, float | bool]:
         inside.append(((top <= pair + ROUNDING) & (top >= pair / (1 + leak) - ROUNDING))[column.between])
         largest.append(top[column.between])
     tops = np.concatenate(largest)
-    clear = ~_tied(np.abs((y - LOWER) / _step(p * heads) - np.round((y - LOWER) / _step(p * heads))))
+    clear = ~_tied(np.abs((y - LOWER) / step(p * heads) - np.round((y - LOWER) / step(p * heads))))
     return {
         "one_hot": float(np.mean(tops > 1 - LARGEST)),
         "least": float(tops.min()),
@@ -170,17 +169,13 @@ def _profile(p: int, c: float) -> list[Row]:
     """The largest weight against the distance to the middle of the row's middle step."""
     middle = _midpoints(p)[(p - 1) // 2]
     away = np.linspace(0.0, 0.5, PROFILE)
-    (column,) = _columns(p, 1, c, middle + away * _step(p))
+    (column,) = _columns(p, 1, c, middle + away * step(p))
     tops = column.weights.max(axis=1)
     return [{"part": "profile", "distance": float(s), "weight": float(top)} for s, top in zip(away, tops, strict=True)]
 
 
-def _step(anchors: int) -> float:
-    return (UPPER - LOWER) / (anchors - 1)
-
-
 def _midpoints(anchors: int) -> Array:
-    return np.asarray(LOWER + _step(anchors) * (np.arange(anchors - 1) + 0.5))
+    return np.asarray(LOWER + step(anchors) * (np.arange(anchors - 1) + 0.5))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -190,11 +185,6 @@ def _sigmoid(x: Array) -> Array:
 def _width(c: float) -> float:
     """The part of every step, around its middle, without one-hot columns: 2s, where sigma(2cs) = 1 - LARGEST."""
     return min(1.0, math.log((1 - LARGEST) / LARGEST) / c)
-
-
-def _layer(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Its anchors, and how sharp it is."""
-    return str(row["p"]) if row["heads"] == 1 else f"{row['heads']} heads of {row['p']}", f"{row['c']:g}"
 
 
 def _several(counts: Table) -> Table:
@@ -234,8 +224,7 @@ def _maps(settings: SelectionSettings) -> Any:
             (column,) = _columns(p, 1, c, y)
             image = _draw_map(axes, column.weights)
             axes.set_yticks([0, p - 1])
-            axes.tick_params(length=2)
-            axes.tick_params(labelleft=axes is line[0])
+            axes.tick_params(length=2, labelleft=axes is line[0])
         line[0].set_ylabel(f"key, p = {p}", fontsize=8)
     for c, top, bottom in zip(settings.sharpness, panels[0], panels[-1], strict=True):
         top.set_title(f"c = {c:g}", fontsize=8)
@@ -279,9 +268,7 @@ def _colour_bar(figure: Any, image: Any, panels: Any) -> None:
 def _window(table: Table, settings: SelectionSettings) -> Any:
     """The largest weight against the distance to the midpoint, and columns that are not one-hot."""
     counts, p = table.where(part="count"), max(settings.anchors)
-    profiles = [
-        curve(f"c = {c:g}", table.where(part="profile", p=p, c=c), "distance", "weight") for c in settings.sharpness
-    ]
+    profiles = curves(table.where(part="profile", p=p), "c", "distance", "weight", "c = {:g}")
     groups = {f"p = {each}": counts.where(p=each, heads=1) for each in settings.anchors}
     groups[f"{settings.heads} heads"] = _several(counts)
     shares = [Curve(name, rows.numbers("c"), 1 - rows.numbers("one_hot")) for name, rows in groups.items()]

@@ -67,6 +67,22 @@ class Table:
         """Two columns as numbers: what a curve is drawn through, or a slope fitted to."""
         return self.numbers(x), self.numbers(y)
 
+    def ratios(self, column: str, to: str) -> Array:
+        """A column as multiples of another one."""
+        return np.asarray(self.numbers(column) / self.numbers(to))
+
+    def value(self, column: str, at: int = 0) -> float:
+        """The number in the first row, or in another one; NaN where there are no rows."""
+        return float(self.numbers(column)[at]) if self.rows else np.nan
+
+    def by(self, column: str) -> dict[Any, Table]:
+        """The rows by the values of a column, in the order in which they appear.
+
+        >>> {p: len(rows) for p, rows in Table.of([{"p": 20}, {"p": 10}, {"p": 20}]).by("p").items()}
+        {20: 2, 10: 1}
+        """
+        return {value: self.where(**{column: value}) for value in self.distinct(column)}
+
     def grouped(self, by: str, column: str) -> dict[Any, Array]:
         """The numbers of a column by the values of another one, in their ascending order.
 
@@ -74,7 +90,7 @@ class Table:
         >>> {p: errors.tolist() for p, errors in table.grouped("p", "error").items()}
         {10: [0.3], 20: [0.1, 0.2]}
         """
-        return {value: self.where(**{by: value}).numbers(column) for value in sorted(self.distinct(by))}
+        return {value: rows.numbers(column) for value, rows in sorted(self.by(by).items())}
 
     def medians(self, by: str, column: str) -> dict[Any, float]:
         """The median of a column by the values of another one.
@@ -106,15 +122,16 @@ class Table:
         writer.writerows({name: "" if cell is None else cell for name, cell in row.items()} for row in self.rows)
         return out.getvalue()
 
-    def to_markdown(self, columns: Mapping[str, str]) -> str:
-        """A Markdown table: headers, and below each what its format makes of a row.
+    def to_markdown(self, columns: Mapping[str, str | Callable[[Mapping[str, Any]], str]]) -> str:
+        """A Markdown table: headers, and below each what its format, or function, makes of a row.
 
         >>> print(Table.of([{"p": 1000, "error": 0.125}]).to_markdown({"anchors p": "{p:,}", "error": "{error:.2g}"}))
         | anchors p | error |
         |---|---|
         | 1,000 | 0.12 |
         """
-        return markdown(list(columns), [[form.format_map(row) for form in columns.values()] for row in self.rows])
+        forms = [form.format_map if isinstance(form, str) else form for form in columns.values()]
+        return markdown(list(columns), [[form(row) for form in forms] for row in self.rows])
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -136,6 +153,15 @@ def span(numbers: npt.ArrayLike, form: str = ".2g") -> str:
     '1 to 3'
     """
     return f"{np.min(numbers):{form}} to {np.max(numbers):{form}}"
+
+
+def listed(numbers: Iterable[Any], form: str = "") -> str:
+    """All of them.
+
+    >>> listed([1.0, 0.125], ".2g")
+    '1, 0.12'
+    """
+    return ", ".join(f"{number:{form}}" for number in numbers)
 
 
 def change(numbers: Sequence[Any] | Array, form: str = ".3g") -> str:

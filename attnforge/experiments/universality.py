@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +37,7 @@ PEAK = "exp(-200*((x-0.3)^2+(y-0.6)^2))"  # flat nearly everywhere
 SQUARE: Any = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 FRESH, PAIRS = 20_000, 3_000  # random points of a measurement, besides risky places; each pair has keys of its own
 SLACK = 0.15  # coarse grids do not see a target's curvature yet: the rates are those of the limit
+AXIS = "grid points or cells an input G"
 PICTURE = 8  # grid points a side of the network that is drawn
 FINE = 8  # grid points an input from which on rates are fitted
 LINE = 1601  # points of a line across a bump
@@ -58,9 +59,9 @@ class UniversalitySettings(Settings):
 class Universality(Experiment[UniversalitySettings]):
     """Do two layers, one layer and a softmax, one layer alone, and cross-attention approximate what they should?"""
 
-    name: ClassVar[str] = "universality"
-    summary: ClassVar[str] = "two layers, softmax tail, cells, cross-attention: error against grid"
-    question: ClassVar[str] = (
+    name = "universality"
+    summary = "two layers, softmax tail, cells, cross-attention: error against grid"
+    question = (
         "Does the largest error of each universal construction fall with its grid, at what rate, and below its bound? "
         "Smooth, kinked and sequence-to-sequence targets of two inputs in [0, 1]; G is the number of grid points or "
         "cells an input. Do the bumps of the first of two layers localise?"
@@ -147,20 +148,19 @@ def built(construction: str, target: str, grid: int) -> af.Compiled:
     """
     name, _, sharpness = construction.partition(", ")
     f, constant = FUNCTIONS[target], LIPSCHITZ[target]
+    options: Any = {"lipschitz": constant} | ({"sharpness": sharpness} if sharpness else {})
     if name == "cross_attention":
         line = af.Box(0, 1, shape=(1,))
 
         def joint(x: Array, y: Array) -> Array:
             return f(np.concatenate(np.broadcast_arrays(x, y), axis=-1))
 
-        options: dict[str, Any] = {"sharpness": sharpness, "lipschitz": constant}
         return af.constructions.cross_attention(joint, line, line, grid=grid, **options)
-    box = af.Box(0, 1, shape=(2, 1) if target == "sort" else (2,))
-    if name == "max_affine":
-        hard_or_tuned: Any = sharpness
-        return af.constructions.max_affine(f, box, cells=grid, sharpness=hard_or_tuned, lipschitz=constant)
-    construct = {"two_layer": af.constructions.two_layer, "softmax_tail": af.constructions.softmax_tail}[name]
-    return construct(f, box, grid=grid, lipschitz=constant)
+    options["cells" if name == "max_affine" else "grid"] = grid
+    built: af.Compiled = getattr(af.constructions, name)(
+        f, af.Box(0, 1, shape=(2, 1) if target == "sort" else (2,)), **options
+    )
+    return built
 
 
 def bump_features(net: af.Compiled, points: Array) -> Array:
@@ -195,15 +195,16 @@ def _bump(grid: int) -> Row:
     line = np.column_stack([np.linspace(0, 1, LINE), np.full(LINE, middle)])
     feature = bump_features(net, line)[:, grid // 2]
     inside, outside = np.abs(line[:, 0] - middle) < 0.5 * step, np.abs(line[:, 0] - middle) > 1.5 * step
-    found: dict[str, Any] = {
+    places = {"centre": np.array([[middle, middle]]), "same_row": row, "elsewhere": rest}
+    return {
         "least_inside": float(feature[inside].min()),
         "largest_outside": float(np.abs(feature[outside]).max()),
+        **{
+            f"{what}_{name}": float(of(net, points, grid).max())
+            for name, points in places.items()
+            for what, of in (("bump", centre_bump), ("weight", centre_weight))
+        },
     }
-    places = {"centre": np.array([[middle, middle]]), "same_row": row, "elsewhere": rest}
-    for name, points in places.items():
-        found[f"bump_{name}"] = float(centre_bump(net, points, grid).max())
-        found[f"weight_{name}"] = float(centre_weight(net, points, grid).max())
-    return found
 
 
 def _cells(kind: str, grid: int) -> af.Compiled:
@@ -225,16 +226,15 @@ def _points(table: Table, name: str, target: str) -> Table:
 def _slope(table: Table, name: str, target: str) -> Slope:
     """The exponent on the finer grids: those of eight points an input on."""
     rows = _points(table, name, target)
-    grids, errors = rows.points("grid", "error")
-    return fit_slope(grids[grids >= FINE], errors[grids >= FINE])
+    return fit_slope(*rows.only(lambda row: row["grid"] >= FINE).points("grid", "error"))
 
 
 def _summary(table: Table, name: str, target: str) -> list[str]:
     rows = _points(table, name, target).ordered("grid")
     if not rows:
         return []
-    error, bound, keys = (rows.numbers(column)[-1] for column in ("error", "bound", "keys"))
-    return [name, target, str(_slope(table, name, target)), f"{error:.3g}", f"{bound:.3g}", f"{keys:,.0f}"]
+    last = [form.format_map(rows.rows[-1]) for form in ("{error:.3g}", "{bound:.3g}", "{keys:,}")]
+    return [name, target, str(_slope(table, name, target)), *last]
 
 
 def _bump_findings(table: Table) -> list[Finding]:
@@ -244,34 +244,24 @@ def _bump_findings(table: Table) -> list[Finding]:
     along, elsewhere = rows.numbers("bump_same_row").max(), rows.numbers("bump_elsewhere").max()
     weight = max(rows.numbers("weight_same_row").max(), rows.numbers("weight_elsewhere").max())
     sums = f"R_v = 2 at the centre, up to {along:.3f} along its row of cells, {elsewhere:.3f} elsewhere"
+    cross = f"{sums}: a sum of one-coordinate bumps is a cross, not a spike"
+    at = rows.numbers("weight_centre").min()
+    spike = f"weight of the centre at least {at:.4f} at it, at most {weight:.1e} beyond the neighbouring cells"
+    own = "two_layer: each ramp pair is a bump of its own coordinate"
     return [
-        Finding.judged(
-            "two_layer: each ramp pair is a bump of its own coordinate", least > 0.999 > most + 0.998, single
-        ),
-        Finding.judged(
-            "two_layer: layer 1's bump R_v vanishes away from its centre",
-            bool(along < 0.5),
-            f"{sums}: a sum of one-coordinate bumps is a cross, not a spike",
-        ),
-        Finding.judged(
-            "two_layer: layer 2's softmax makes a spike of it",
-            bool(weight < 0.01 and rows.numbers("weight_centre").min() > 0.9),
-            f"weight of the centre at least {rows.numbers('weight_centre').min():.4f} at it, at most {weight:.1e} "
-            "beyond the neighbouring cells",
-        ),
+        Finding.judged(own, least > 0.999 > most + 0.998, single),
+        Finding.judged("two_layer: layer 1's bump R_v vanishes away from its centre", along < 0.5, cross),
+        Finding.judged("two_layer: layer 2's softmax makes a spike of it", weight < 0.01 and at > 0.9, spike),
     ]
 
 
 def _gain(table: Table) -> Finding:
     rows = table.where(kind="cells")
     finest = max(rows.distinct("grid"))
-    errors = {name: rows.where(construction=name, grid=finest).numbers("error")[0] for name in ("adaptive", "uniform")}
-    ratio = errors["uniform"] / errors["adaptive"]
-    evidence = (
-        f"{finest**2:,} cells on a peak: uniform {errors['uniform']:.3g}, adaptive {errors['adaptive']:.3g}, "
-        f"{ratio:.2g} times less"
-    )
-    return Finding.judged("max_affine: adaptive cells err less than as many uniform ones", bool(ratio > 1), evidence)
+    uniform, adaptive = (rows.where(construction=k, grid=finest).value("error") for k in ("uniform", "adaptive"))
+    less = f"uniform {uniform:.3g}, adaptive {adaptive:.3g}, {uniform / adaptive:.2g} times less"
+    claim = "max_affine: adaptive cells err less than as many uniform ones"
+    return Finding.judged(claim, uniform / adaptive > 1, f"{finest**2:,} cells on a peak: {less}")
 
 
 def _rates_figure(table: Table) -> Any:
@@ -279,14 +269,9 @@ def _rates_figure(table: Table) -> Any:
     grids, targets = rows.distinct("grid"), rows.distinct("target")
     lines = -(-len(targets) // 2)
     panels = [
-        Panel(
-            _curves(table, target)[:: -1 if target in SMOOTH else 1],
-            "grid points or cells an input G" if i >= 2 * (lines - 1) else "",
-            "error",
-            TITLES[target],
-            slopes=[-2 if target in SMOOTH else -1],
-        )
-        for i, target in enumerate(targets)
+        Panel(_curves(table, target)[::order], AXIS, "error", TITLES[target], slopes=[rate])
+        for target in targets
+        for order, rate in [(-1, -2) if target in SMOOTH else (1, -1)]
     ]
     figure = page(panels, 0.7 + 2.3 * lines, columns=2, legend=2, sharex=True)
     for axes in figure.axes:
@@ -303,10 +288,8 @@ def _curves(table: Table, target: str) -> list[Curve]:
     for kind, names, look in (("hard", HARD, SERIES[0]), ("tuned", TUNED, SERIES[1])):
         rows = Table.of(row for name in names for row in _points(table, name, target).rows)
         error = band(f"{kind}: error", rows, "grid", "error", look, middle=np.max)
-        bounds = rows.grouped("grid", "bound")
-        bound = Curve(
-            f"{kind}: bound", list(bounds), [each.max() for each in bounds.values()], look=(look[0], "x", ":")
-        )
+        bounds = {grid: each.max() for grid, each in rows.grouped("grid", "bound").items()}
+        bound = Curve(f"{kind}: bound", list(bounds), list(bounds.values()), look=(look[0], "x", ":"))
         curves += [error, bound] if kind == "hard" else [bound, error]
     return curves
 
@@ -327,9 +310,8 @@ def _bump_figure() -> Any:
     for axes, image, title, label in zip(panels, images, titles, labels, strict=True):
         axes.set_title(title, fontsize=8)
         axes.set_xlabel("a", fontsize=8)
-        axes.set_xticks((0, 0.5, 1))
+        axes.set(xticks=(0, 0.5, 1), box_aspect=1)
         axes.tick_params(labelsize=7)
-        axes.set_box_aspect(1)
         draw_bar(figure, image, axes, label)
     panels[0].set_ylabel("b", fontsize=8)
     return figure

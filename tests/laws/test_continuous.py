@@ -16,6 +16,7 @@ from torch import nn
 
 import attnforge as af
 from attnforge.compiler import Compiled
+from tests.laws.cases import PROVED
 
 MAKE = af.constructions
 DTYPES = ("float64", "float32", "float16")
@@ -72,7 +73,7 @@ def on_functions(make: Callable[..., Compiled], key: str, most: int) -> Callable
         target, box = draw(ridges(2, 2 if tokens else 1)), draw(boxes((2, 1) if tokens else (2,)))
         if sharpness == "soft":  # of a head over cells beta = 3 / h^2, of bumps simply 3
             sharpness = 3.0 * (cells / float((box.upper - box.lower).max())) ** 2 if key == "cells" else 3.0
-        options = {key: cells, "sharpness": sharpness, "lipschitz": target.slope, "dtype": dtype}
+        options = {key: cells, "sharpness": sharpness, "lipschitz": target.slope, "dtype": dtype, "effort": PROVED}
         return lambda: make(target.tokens if tokens else target.function, box, **options)
 
     return case
@@ -81,18 +82,16 @@ def on_functions(make: Callable[..., Compiled], key: str, most: int) -> Callable
 def on_pairs(draw: st.DrawFn, dtype: str) -> Build:
     target, cells = draw(ridges(2, 1)), draw(st.integers(2, 8))
     keys, query, sharpness = draw(boxes((1,))), draw(boxes((1,))), draw(st.sampled_from(["hard", "tuned"]))
-    return lambda: MAKE.cross_attention(
-        target.joint, keys, query, grid=cells, sharpness=sharpness, lipschitz=target.slope, dtype=dtype
-    )
+    options = {"sharpness": sharpness, "lipschitz": target.slope, "dtype": dtype, "effort": PROVED}
+    return lambda: MAKE.cross_attention(target.joint, keys, query, grid=cells, **options)
 
 
 def on_free_cells(draw: st.DrawFn, dtype: str) -> Build:
     d = draw(st.integers(1, 2))
     target, box = draw(ridges(d, 1)), draw(boxes((d,)))
     cells = af.anchors.Adaptive(draw(st.integers(2, 20)))
-    return lambda: MAKE.max_affine(
-        target.function, box, cells=cells, sharpness="hard", lipschitz=target.slope, dtype=dtype
-    )
+    options = {"sharpness": "hard", "lipschitz": target.slope, "dtype": dtype, "effort": PROVED}
+    return lambda: MAKE.max_affine(target.function, box, cells=cells, **options)
 
 
 def on_networks(draw: st.DrawFn, dtype: str) -> Build:
@@ -101,7 +100,7 @@ def on_networks(draw: st.DrawFn, dtype: str) -> Build:
     module = nn.Sequential(nn.Linear(2, 5), activation, nn.Linear(5, 4), activation, nn.Linear(4, 2)).double()
     by = {} if draw(st.booleans()) else {"by": "anchors", "anchors": draw(st.integers(5, 30))}
     box = draw(boxes((2,)))
-    return lambda: MAKE.relu_network(module, box, dtype=dtype, **by)
+    return lambda: MAKE.relu_network(module, box, dtype=dtype, effort=PROVED, **by)
 
 
 CASES: dict[str, Callable[[st.DrawFn, str], Build]] = {

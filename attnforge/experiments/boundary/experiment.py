@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from attnforge.experiments.boundary import findings, networks
 from attnforge.experiments.boundary.figures import heads_figure, smooth_figure, transition_figure
@@ -36,9 +36,9 @@ class BoundarySettings(Settings):
 class Boundary(Experiment[BoundarySettings]):
     """A check that the summary of Hu et al. 2025 asks for next: transitions near the ends of the domain."""
 
-    name: ClassVar[str] = "boundary"
-    summary: ClassVar[str] = "transitions near the ends, with and without ghosts"
-    question: ClassVar[str] = (
+    name = "boundary"
+    summary = "transitions near the ends, with and without ghosts"
+    question = (
         "How do errors near the ends of the domain compare with those inside, for smooth targets and for sharp "
         "transitions, kinks and jumps near an end, with and without ghosts (keys beyond the ends)? And between heads, "
         "with correct, shifted and missing sentinels? Cells divide [0, 1] into steps h."

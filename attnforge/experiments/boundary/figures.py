@@ -15,6 +15,7 @@ from attnforge.experiments.table import Array, Table
 from attnforge.plot.rates import SERIES, Curve, legend_below, page_wide, plain
 
 FLOOR = 1e-8  # below which errors are drawn as this
+AWAY = "steps from the end to the transition"
 ENVELOPE = "largest error within half a step"
 
 
@@ -41,23 +42,14 @@ def transition_figure(table: Table) -> Any:
     """A panel a transition: errors against its distance from the end."""
     shown = shapes(table)
     columns = 3 if len(shown) > 4 else 2
-    last = len(shown) - columns  # from here on nothing is below
-    panels = [
-        Panel(
-            [_moved(table, name, width, method) for method in (*CELLS, FITTED)],
-            "steps from the end to the transition" if i >= last else "",
-            "" if i % columns else "largest error",
-            title(name, width),
-        )
-        for i, (name, width) in enumerate(shown)
-    ]
+    moved = {shape: [_moved(table, *shape, method) for method in (*CELLS, FITTED)] for shape in shown}
+    panels = [Panel(each, AWAY, "largest error", title(*shape)) for shape, each in moved.items()]
     height = 0.5 + 2.1 * -(-len(shown) // columns)
     figure = page(panels, height, columns=columns, legend=4, sharex=True, sharey=True)
-    for i, axes in enumerate(figure.axes[: len(shown)]):
+    for axes in figure.axes[: len(shown)]:
         axes.set_xscale("symlog", linthresh=1.0)
         axes.set_xticks([0, 1, 2, 4, 8, 32], ["0", "1", "2", "4", "8", "inside"])
         axes.minorticks_off()
-        axes.tick_params(labelbottom=i >= last)
     return figure
 
 
@@ -66,13 +58,14 @@ def heads_figure(heads: int, keys: int) -> Any:
     figure = page_wide(3.0)
     panels = figure.subplots(1, 2, sharey=True)
     y = np.linspace(*ENDS, 8001)
-    half = int(networks.step(heads, keys) / (y[1] - y[0]) / 2)
+    borders, h = networks.borders(heads, keys)
+    half = int(h / (y[1] - y[0]) / 2)
     for axes, kind in zip(panels, KINDS, strict=True):
         network = networks.shared_row(kind, heads, keys)
         for place, look in zip(PLACES, (SERIES[0], SERIES[3], SERIES[6]), strict=True):
             error = np.abs(as_function(networks.placed(network, place))(y) - y)
             _draw_envelope(axes, y, error, half, f"sentinels {place}", look)
-        for border in networks.borders(heads, keys):
+        for border in borders:
             axes.axvline(border, color="#bbbbbb", lw=0.6, zorder=0)
         label = ENVELOPE if kind == "hard" else ""
         plain(axes, "y; grey: borders between heads", label, f"{heads} {kind} heads")

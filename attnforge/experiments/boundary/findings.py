@@ -27,23 +27,23 @@ def against_middle(table: Table, name: str, width: float, method: str) -> str:
 
 def spike(table: Table, method: str) -> Finding:
     """Whether errors do at the ends: at the finest grid, under a smooth target."""
-    end, inside, cells = (_finest(table, method, column) for column in ("end", "inside", "cells"))
+    finest = _smooth(table, method)
+    end, inside, cells = (finest.value(column, -1) for column in ("end", "inside", "cells"))
     evidence = f"e^x, {cells:.0f} cells: {end:.2g} near the end, {inside:.2g} inside, {end / inside:.3g} times as much"
     if method == BARE:
-        evidence += f"; ghosts lower the error near the end {end / _finest(table, TUNED, 'end'):.3g} times"
+        evidence += f"; ghosts lower the error near the end {end / _smooth(table, TUNED).value('end', -1):.3g} times"
     return Finding.judged(f"{method}: errors spike at the edges of the domain", end > SPIKE * inside, evidence)
 
 
 def orders(table: Table) -> list[Finding]:
     """How fast errors near the end fall with the number of cells."""
-    bare = table.where(part="smooth", target="exp", method=BARE).points("cells", "end")
-    root = table.where(part="smooth", target="root", method=TUNED).points("cells", "end")
+    bare, tuned, root = (_smooth(table, *of) for of in ((BARE, "exp"), (TUNED, "exp"), (TUNED, "root")))
     first = f"{BARE}: the error near the end of a smooth target is of order 1 in the cells"
     half = f"{TUNED}: at an end with infinite slope, sqrt(1 - x), it is of order 1/2"
     return [
-        falls_as(first, *bare, -1, slack=0.02),
-        _as_inside(table.where(part="smooth", target="exp", method=TUNED)),
-        falls_as(half, *root, -0.5, slack=0.02),
+        falls_as(first, *bare.points("cells", "end"), -1, slack=0.02),
+        _as_inside(tuned),
+        falls_as(half, *root.points("cells", "end"), -0.5, slack=0.02),
     ]
 
 
@@ -63,8 +63,7 @@ def worse_near_the_end(table: Table, cells: int, name: str, width: float) -> Fin
 def jump_at_the_end(table: Table) -> Finding:
     """What a jump does that is no more than the value at the end point itself."""
     rows = table.where(part="near", target="jump", distance=0.0)
-    errors = zip(rows.texts("method"), rows.numbers("error"), strict=True)
-    evidence = "; ".join(f"{method}: {error:.2g}" for method, error in errors)
+    evidence = "; ".join("{method}: {error:.2g}".format_map(row) for row in rows.rows)
     claim = "jump at the very end, where ghosts are reflected about the value after it: error elsewhere"
     return Finding(claim, "measured", evidence)
 
@@ -79,24 +78,22 @@ def fitted_anywhere(table: Table) -> Finding:
         f"near the end, {span(anchors[inside], '.0f')} inside"
     )
     claim = f"fitted heads follow transitions and kinks to {TOL:g} wherever they are"
-    return Finding.judged(claim, bool(error.max() <= TOL), evidence)
+    return Finding.judged(claim, error.max() <= TOL, evidence)
 
 
 def borders_between_heads(table: Table, place: str) -> Finding:
     """Whether errors spike there, with sentinels in this place."""
     rows = table.where(part="heads", sentinels=place)
-    border, inside, step = (rows.numbers(column) for column in ("border", "inside", "step"))
-    evidence = "; ".join(
-        f"{kind}: {b / h:.3g} h near a border, {i / h:.3g} h inside"
-        for kind, b, i, h in zip(rows.texts("kind"), border, inside, step, strict=True)
-    )
+    border, inside = rows.points("border", "inside")
+    in_steps = zip(rows.texts("kind"), rows.ratios("border", "step"), rows.ratios("inside", "step"), strict=True)
+    evidence = "; ".join(f"{kind}: {b:.3g} h near a border, {i:.3g} h inside" for kind, b, i in in_steps)
     healthy = table.where(part="heads", sentinels="correct").numbers("inside").max(initial=0.0)
     if place != "correct":
         evidence += f" (largest {border.max():.2g}, where max(|a|, |b|) = {max(map(abs, ENDS)):g})"
     if inside.max() > SPIKE * healthy:
         evidence += ": wrong everywhere, not only there"
     claim = f"sentinels {place}: errors spike between heads"
-    return Finding.judged(claim, bool(np.any(border > SPIKE * inside)), evidence)
+    return Finding.judged(claim, np.any(border > SPIKE * inside), evidence)
 
 
 def _near_and_middle(table: Table, name: str, width: float, method: str) -> tuple[float, float]:
@@ -106,15 +103,14 @@ def _near_and_middle(table: Table, name: str, width: float, method: str) -> tupl
     return float(error[distance <= NEAR].max()), float(error[distance >= MIDDLE].max())
 
 
-def _finest(table: Table, method: str, column: str) -> float:
-    return float(table.where(part="smooth", target="exp", method=method).ordered("cells").numbers(column)[-1])
+def _smooth(table: Table, method: str, target: str = "exp") -> Table:
+    return table.where(part="smooth", target=target, method=method).ordered("cells")
 
 
 def _as_inside(rows: Table) -> Finding:
     """Order 2 as long as the ripple of the tuned row, which is of order 1, is small against it."""
     end, inside = (fit_slope(*rows.points("cells", column)) for column in ("end", "inside"))
     claim = f"{TUNED}: near the end the error of a smooth target falls as fast as inside"
-    evidence = (
-        f"slope {end} near the end, {inside} inside; -2 until the row's ripple, of order 1, shows at about 1000 cells"
-    )
+    ripple = "-2 until the row's ripple, of order 1, shows at about 1000 cells"
+    evidence = f"slope {end} near the end, {inside} inside; {ripple}"
     return Finding.judged(claim, end.low <= inside.high and inside.low <= end.high, evidence)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import attnforge as af
-from attnforge.experiments.clamp import several_heads
+from attnforge.experiments.clamp import several_heads, step
 from attnforge.experiments.experiment import Row
 from attnforge.experiments.table import Array
 from attnforge.network import Attention
@@ -102,12 +102,12 @@ def as_function(network: af.Network) -> Callable[[Array], Array]:
 def smooth_errors(name: str, cells: int) -> list[Row]:
     """Largest errors under a smooth target near the upper end, and in the middle half of the domain."""
     f, x = smooth_target(name), even_points(cells)
-    rows: list[Row] = []
-    for method, run in cell_networks(f, cells).items():
-        error = np.abs(run(x) - f(x[:, None]))
-        inside = float(error[(x > 0.25) & (x < 0.75)].max())
-        rows.append({"method": method, "end": float(error[x >= 1 - NEAR / cells].max()), "inside": inside})
-    return rows
+    places = {"end": x >= 1 - NEAR / cells, "inside": (x > 0.25) & (x < 0.75)}
+    errors = {method: np.abs(run(x) - f(x[:, None])) for method, run in cell_networks(f, cells).items()}
+    return [
+        {"method": method, **{name: float(error[at].max()) for name, at in places.items()}}
+        for method, error in errors.items()
+    ]
 
 
 def transition_errors(name: str, width: float, distance: float, cells: int) -> list[Row]:
@@ -142,26 +142,18 @@ def placed(network: af.Network, place: str) -> af.Network:
     return without(network, "sentinel") if place == "missing" else shifted(network, 0.5)
 
 
-def step(heads: int, keys: int) -> float:
-    """Between two anchors of the row.
-
-    >>> step(heads=3, keys=11)  # 21 anchors in all
-    0.1
-    """
-    return (ENDS[1] - ENDS[0]) / (heads * (keys - 2 * SENTINELS) - 1)
-
-
-def borders(heads: int, keys: int) -> Array:
-    """Half-way between the last anchor of a head and the next one's first."""
+def borders(heads: int, keys: int) -> tuple[Array, float]:
+    """Half-way between the last anchor of a head and the next one's first; and the step between two anchors."""
     own = keys - 2 * SENTINELS
-    return np.asarray(ENDS[0] + step(heads, keys) * (own * np.arange(1, heads) - 0.5))
+    h = step(heads * own, *ENDS)
+    return np.asarray(ENDS[0] + h * (own * np.arange(1, heads) - 0.5)), h
 
 
 def border_errors(kind: str, place: str, heads: int, keys: int) -> Row:
     """Largest errors within one step of a border between heads, and farther than two."""
     y = np.linspace(*ENDS, 40_001)
-    h = step(heads, keys)
-    away = np.abs(y[:, None] - borders(heads, keys)).min(axis=1) / h
+    places, h = borders(heads, keys)
+    away = np.abs(y[:, None] - places).min(axis=1) / h
     error = np.abs(as_function(placed(shared_row(kind, heads, keys), place))(y) - y)
     return {"border": float(error[away <= 1].max()), "inside": float(error[away > 2].max()), "step": h}
 

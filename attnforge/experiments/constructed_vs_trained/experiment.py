@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from attnforge.experiments.claims import within_bounds
 from attnforge.experiments.constructed_vs_trained import findings, tables
@@ -31,9 +31,9 @@ class ConstructedVsTrainedSettings(Settings):
 class ConstructedVsTrained(Experiment[ConstructedVsTrainedSettings]):
     """Is it better to construct the weights than to train them, and do trained ones stay where they were built?"""
 
-    name: ClassVar[str] = "constructed-vs-trained"
-    summary: ClassVar[str] = "the authors' training task: error, time, training further"
-    question: ClassVar[str] = (
+    name = "constructed-vs-trained"
+    summary = "the authors' training task: error, time, training further"
+    question = (
         "On the task that Hu et al. 2025 train on (10 features, 50 tokens, 60 keys a head, 1 to 16 heads, 50 epochs of "
         "Adam), how much better are constructed weights and how much sooner are they there? And where does training go "
         "when it starts from them? Mean square errors are those of the one output feature with a target; times are "

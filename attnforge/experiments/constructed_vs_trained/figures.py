@@ -26,9 +26,8 @@ MEASURED = {"mse": "mean square error", "error": "largest error", "bound": "boun
 def heads_figure(table: Table) -> Any:
     """Mean square error against H: medians, and for trained models the range of the tasks."""
     curves = [band("trained", table.where(kind="trained"), "heads", "mse")]
-    for kind in STARTS:
-        found = table.where(kind=kind).medians("heads", "mse")
-        curves.append(Curve(SHORT[kind], list(found), list(found.values())))
+    medians = {kind: table.where(kind=kind).medians("heads", "mse") for kind in STARTS}
+    curves += [Curve(SHORT[kind], list(found), list(found.values())) for kind, found in medians.items()]
     figure = rate_curves(curves, x_label="heads H, 60 keys each", y_label="mean square error", width=3.4, height=3.1)
     ticks_at(figure.axes[0], sorted(table.where(kind="trained").distinct("heads")))
     return figure
@@ -49,16 +48,11 @@ def time_figure(table: Table) -> Any:
 
 def continued_figure(table: Table) -> Any:
     """Errors and bounds against epochs: a column of panels a start, a row a measure."""
+    titles = {start: f"from {SHORT[start].removeprefix('constructed, ')}" for start in STARTS}
     panels = [
-        Panel(
-            _curves(table, start, column),
-            "epochs" if column == "bound" else "",
-            label if start == STARTS[0] else "",
-            f"from {SHORT[start].removeprefix('constructed, ')}" if column == "mse" else "",
-            logarithmic=(False, True),
-        )
+        Panel(_curves(table, start, column), "epochs", label, title * (column == "mse"), logarithmic=(False, True))
         for column, label in MEASURED.items()
-        for start in STARTS
+        for start, title in titles.items()
     ]
     figure = page(panels, 6.2, columns=len(STARTS), sharex=True, sharey="row")
     for axes in figure.axes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from attnforge.experiments.constructed_vs_trained.task import CONSTRUCTED, ENCLOSURE, PARTS, STARTS, THEOREM
 from attnforge.experiments.experiment import Finding
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table, change, span
+from attnforge.experiments.table import Table, change, listed, span
 
 RATIO = 100.0  # what the comparison is expected to exceed
 GAIN = 0.99  # of the mean square error: what is not below it is no gain
@@ -37,8 +38,7 @@ def _many_times(claim: str, found: Mapping[int, float], word: str) -> Finding:
 
 
 def _listed(found: Mapping[int, float]) -> str:
-    values = ", ".join(plain(value) for value in found.values())
-    return f"H = {', '.join(map(str, found))}: {values}"
+    return f"H = {listed(found)}: {', '.join(map(plain, found.values()))}"
 
 
 def falls_with_heads(table: Table) -> list[Finding]:
@@ -47,20 +47,18 @@ def falls_with_heads(table: Table) -> list[Finding]:
     if len(rows.distinct("heads")) < 2:
         return []
     slope = fit_slope(*rows.points("heads", "mse"))
-    spans = [f"{heads}: {span(values)}" for heads, values in rows.grouped("heads", "mse").items()]
+    spans = ", ".join(f"{heads}: {span(values)}" for heads, values in rows.grouped("heads", "mse").items())
     medians = _listed(middle(table, "trained", "mse"))
-    evidence = f"slope {slope} over {len(rows)} runs; H = {', '.join(spans)}; medians {medians}"
-    claim = "trained: the mean square error falls with H (Hu et al.)"
-    return [
-        Finding.judged(claim, slope.high < 0, evidence) if slope.points > 2 else Finding(claim, "measured", evidence)
-    ]
+    evidence = f"slope {slope} over {len(rows)} runs; H = {spans}; medians {medians}"
+    judged = Finding.judged("trained: the mean square error falls with H (Hu et al.)", slope.high < 0, evidence)
+    return [judged if slope.points > 2 else replace(judged, verdict="measured")]
 
 
 def printed(table: Table) -> Finding:
     """How much larger than the printed loss the error of the one feature with a target is."""
     rows = table.where(kind="trained")
-    ratio = rows.numbers("mse") / rows.numbers("printed")
-    evidence = f"the error of the feature that has a target is {span(ratio, '.1f')} times what is printed"
+    ratio = span(rows.ratios("mse", "printed"), ".1f")
+    evidence = f"the error of the feature that has a target is {ratio} times what is printed"
     return Finding("the loss averages 32 output features, 31 of which have target 0", "measured", evidence)
 
 
@@ -68,24 +66,23 @@ def stays(table: Table) -> Finding:
     """How far all weights go, and what that does to the error, for every step size."""
     ways = [way for way in journeys(table) if way.texts("part")[0] == "all"]
     parts = []
-    for rate in dict.fromkeys(way.distinct("rate")[0] for way in ways):
-        found = [way for way in ways if way.distinct("rate")[0] == rate]
-        moved = max(way.numbers("moved")[-1] for way in found)
-        worse = [way.numbers("mse")[-1] / way.numbers("mse")[0] for way in found]
+    for rate in dict.fromkeys(way.value("rate") for way in ways):
+        found = [way for way in ways if way.value("rate") == rate]
+        moved = max(way.value("moved", -1) for way in found)
+        worse = [way.value("mse", -1) / way.value("mse") for way in found]
         parts.append(f"step size {rate:g}: no weight moves by more than {moved:.2g}, MSE times {span(worse)}")
     return Finding("training of all weights from the construction stays near it", "measured", "; ".join(parts))
 
 
 def went(table: Table, start: str) -> Finding:
     """Whether some training from this start ends with a smaller mean square error than it began with."""
-    ends = [(each.numbers("mse")[-1], each) for each in journeys(table, start)]
-    best, way = min(ends, key=lambda pair: pair[0])
-    first = way.numbers("mse")[0]
+    ways = journeys(table, start)
+    way = min(ways, key=lambda each: each.value("mse", -1))
     claim = f"training from the construction lowers its mean square error: {CONSTRUCTED[start]}"
-    where = f"{PARTS[way.texts('part')[0]]}, step size {way.distinct('rate')[0]:g}"
-    evidence = f"best of {len(ends)} ({where}): {first:.3g} to {best:.3g}; largest error {change(way.numbers('error'))}"
-    bounds = way.having("bound").numbers("bound")
-    return Finding.judged(claim, bool(best < GAIN * first), f"{evidence}; bound {change(bounds)}")
+    where = f"{PARTS[way.rows[0]['part']]}, step size {way.value('rate'):g}"
+    mse, error, bound = (change(way.having(column).numbers(column)) for column in ("mse", "error", "bound"))
+    evidence = f"best of {len(ways)} ({where}): {mse}; largest error {error}; bound {bound}"
+    return Finding.judged(claim, way.value("mse", -1) < GAIN * way.value("mse"), evidence)
 
 
 def bounded_again(table: Table) -> Finding:

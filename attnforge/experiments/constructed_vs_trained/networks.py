@@ -9,14 +9,12 @@ import numpy as np
 import torch
 
 import attnforge as af
-from attnforge.anchors import uniform
+from attnforge.experiments.clamp import planned, step
 from attnforge.experiments.constructed_vs_trained.task import KEYS, LOWER, REACH, UPPER, Task, truncated
 from attnforge.experiments.table import Array
 from attnforge.network import Attention, Head, Layer, Linear, Network, Term
 from attnforge.runtime import AttentionNetwork, TargetModule
 from attnforge.targets import TruncatedLinear
-from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear, plan_sharpness
-from attnforge.theorems.truncated_linear import AnchorPlan, TruncatedLinearHead, resolve_sharpness
 
 MEAN = 1.4  # c = beta h^2 of the smallest mean square error
 SENTINELS = 3  # a side, where heads meet: at c = 1.4 two would leak
@@ -24,24 +22,18 @@ SENTINELS = 3  # a side, where heads meet: at c = 1.4 two would leak
 
 def build(kind: str, heads: int, w: Array, t: Array) -> tuple[Network, TruncatedLinear]:
     """The weights of one or several heads of p keys each, without any proof."""
-    target, asked = truncated(w, t), MEAN if kind in ("mean", "estimated") else None
-    choice: Any = kind
-    if heads == 1:
-        _, h = uniform(LOWER, UPPER, KEYS, "closed")
-        beta = asked / h**2 if asked else resolve_sharpness(choice, h, KEYS, "float64")
-        return TruncatedLinearHead().build(target, AnchorPlan(KEYS, beta)), target
-    plan = HeadsPlan(KEYS, heads, 1.0, SENTINELS)
-    beta = asked / plan.spacing(LOWER, UPPER) ** 2 if asked else plan_sharpness(choice, plan, LOWER, UPPER)
-    return MultiheadTruncatedLinear().build(target, replace(plan, sharpness=beta)), target
+    target, sharpness = truncated(w, t), MEAN if kind in ("mean", "estimated") else kind
+    theorem, plan = planned(KEYS, heads, SENTINELS if heads > 1 else 0, sharpness, (LOWER, UPPER))
+    return theorem.build(target, plan), target
 
 
 def by_library(task: Task, heads: int) -> Any:
     """The public call for the weights of kind ``mean``."""
     given, domain = (task.w, task.t, LOWER, UPPER), af.Box(-REACH, REACH)
     if heads == 1:
-        beta = MEAN / ((UPPER - LOWER) / (KEYS - 1)) ** 2
+        beta = MEAN / step(KEYS, LOWER, UPPER) ** 2
         return af.constructions.truncated_linear(*given, anchors=KEYS, sharpness=beta, domain=domain)
-    beta = MEAN / ((UPPER - LOWER) / (heads * (KEYS - 2 * SENTINELS) - 1)) ** 2
+    beta = MEAN / step(heads * (KEYS - 2 * SENTINELS), LOWER, UPPER) ** 2
     return af.constructions.multihead_truncated_linear(
         *given, tokens=KEYS, heads=heads, sharpness=beta, sentinels=SENTINELS, domain=domain
     )

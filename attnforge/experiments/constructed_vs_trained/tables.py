@@ -24,13 +24,11 @@ WHY = (
 def ratio_table(table: Table) -> str:
     """Error and time of training, and how many times less either is when constructed: a line for every H."""
     mse, seconds = middle(table, "trained", "mse"), middle(table, "trained", "seconds")
-    lower = [ratios(table, kind, "mse") for kind in SHOWN]
-    sooner = [ratios(table, "mean", column) for column in ("proved_seconds", "library_seconds")]
-    header = ["H", "trained: MSE", "seconds", *(f"MSE lower: {SHOWN[kind]}" for kind in SHOWN)]
-    lines = [
-        [str(h), f"{mse[h]:.2g}", f"{seconds[h]:.2g}", *(plain(each[h]) for each in (*lower, *sooner))] for h in mse
-    ]
-    return markdown([*header, "sooner: weights and proof", "sooner: the library's call"], lines)
+    found = {f"MSE lower: {name}": ratios(table, kind, "mse") for kind, name in SHOWN.items()}
+    found["sooner: weights and proof"] = ratios(table, "mean", "proved_seconds")
+    found["sooner: the library's call"] = ratios(table, "mean", "library_seconds")
+    lines = [[str(h), f"{mse[h]:.2g}", f"{seconds[h]:.2g}", *(plain(of[h]) for of in found.values())] for h in mse]
+    return markdown(["H", "trained: MSE", "seconds", *found], lines)
 
 
 def comparison(table: Table) -> str:
@@ -38,13 +36,11 @@ def comparison(table: Table) -> str:
     trained, worst = middle(table, "trained", "mse"), middle(table, "trained", "error")
     built = {kind: [middle(table, kind, column) for column in ("mse", "error", "bound")] for kind in CONSTRUCTED}
     named = (f"{name}: MSE, largest error, bound" for name in CONSTRUCTED.values())
-    lines = []
-    for h in trained:
-        cells = [
-            f"{mse[h]:.2g} ({plain(trained[h] / mse[h])}), {err[h]:.2g}, {bound[h]:.2g}"
-            for mse, err, bound in built.values()
-        ]
-        lines.append([str(h), f"{trained[h]:.3g}, {worst[h]:.3g}", *cells])
+    lines = [
+        [str(h), f"{trained[h]:.3g}, {worst[h]:.3g}"]
+        + [f"{m[h]:.2g} ({plain(trained[h] / m[h])}), {e[h]:.2g}, {bound[h]:.2g}" for m, e, bound in built.values()]
+        for h in trained
+    ]
     return markdown(["H", "trained: MSE, largest error", *named], lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from attnforge.experiments.claims import within_bounds
 from attnforge.experiments.dimension import findings
@@ -44,9 +44,9 @@ class DimensionSettings(Settings):
 class Dimension(Experiment[DimensionSettings]):
     """What Hu et al. 2025 leave open: polynomial instead of exponential parameters, for some classes of functions."""
 
-    name: ClassVar[str] = "dimension"
-    summary: ClassVar[str] = "keys against the number of inputs: grids, sparse grids, structure"
-    question: ClassVar[str] = (
+    name = "dimension"
+    summary = "keys against the number of inputs: grids, sparse grids, structure"
+    question = (
         "How many keys does a tolerance cost in d inputs, and for which functions is it a polynomial in d instead of "
         "an exponential? Targets on [0, 1]^d: " + "; ".join(f"{name}, {text}" for name, text in TARGETS.items()) + "."
     )
@@ -106,33 +106,26 @@ def _cell(rows: Table) -> str:
     """The keys of a row, if there is one; in brackets where they were only counted."""
     if not len(rows):
         return ""
-    row = rows.rows[0]
-    if row.get("keys") is None:
+    if not len(rows.having("keys")):
         return "*refused*"
-    count = short(int(rows.numbers("keys")[0]))
-    return count if row["built"] else f"({count})"
+    count = short(int(rows.value("keys")))
+    return count if rows.rows[0]["built"] else f"({count})"
 
 
 def _targets_figure(table: Table) -> Any:
     """A panel a target, for one tolerance; white hearts for what was only counted."""
     tol = shown_tolerance(table)
     rows = {name: table.where(target=name, tol=tol).having("keys").ordered("d") for name in TARGETS}
-    panels = [
-        Panel(
-            [curve(each, of.where(construction=each), "d", "keys", look) for each, look in LOOKS.items()],
-            "inputs d",
-            "keys",
-            f"{name}, tol {tol:g}",
-            ticks=_ticks(table.where(target=name)),
-        )
-        for name, of in rows.items()
-    ]
+    panels = []
+    for name, of in rows.items():
+        drawn = [curve(each, of.where(construction=each), "d", "keys", look) for each, look in LOOKS.items()]
+        panels.append(Panel(drawn, "inputs d", "keys", f"{name}, tol {tol:g}", ticks=_ticks(table.where(target=name))))
     figure = page(panels, 5.2, columns=2, legend=0, sharey=True)
     for axes, of in zip(figure.axes, rows.values(), strict=True):
         for construction, (colour, marker, _) in LOOKS.items():
             counted = of.where(construction=construction, built=False)
             axes.plot(*counted.points("d", "keys"), ls="", marker=marker, ms=3.5, mfc="white", mec=colour, zorder=4)
-        axes.set_ylim(1, 1e12)
+        axes.set(ylim=(1, 1e12), ylabel="keys")  # in both columns
     figure.axes[0].plot([], [], "o", mfc="white", mec="black", ms=3.5, label="counted, not built")
     legend_below(figure, figure.axes[0], 4)
     return figure
@@ -143,9 +136,9 @@ def _tolerances_figure(table: Table) -> Any:
     panels: list[Panel] = []
     for construction, name in BY_TOLERANCE:
         rows = table.where(target=name, construction=construction, built=True).ordered("d")
-        curves = [curve(f"tol {tol:g}", rows.where(tol=tol), "d", "keys") for tol in table.distinct("tol")]
+        drawn = [curve(f"tol {tol:g}", rows.where(tol=tol), "d", "keys") for tol in table.distinct("tol")]
         title = f"{construction},\n{name} target"
-        panels.append(Panel(curves, "inputs d", "" if panels else "keys", title, ticks=_ticks(rows)))
+        panels.append(Panel(drawn, "inputs d", "" if panels else "keys", title, ticks=_ticks(rows)))
     return page(panels, 2.7, legend=4)
 
 

@@ -30,11 +30,11 @@ def cells_grow_exponentially(table: Table) -> Finding:
     tol = shown_tolerance(table)
     cells = table.where(construction="hard cells", target="gaussian", tol=tol).having("keys").ordered("d")
     built = table.only(lambda row: row["construction"] in CELLS).having("error")
-    used = built.numbers("error") / built.numbers("tol")
     d, keys = cells.points("d", "keys")
+    used = span(built.ratios("error", "tol"), ".0%")
     evidence = (
         f"gaussian, tol {tol:g}: keys grow as {fit_base(d, keys)}^d, {short(int(keys[-1]))} at d = {d[-1]:.0f}; "
-        f"{len(built)} networks small enough to be built use {span(used, '.0%')} of the tolerance"
+        f"{len(built)} networks small enough to be built use {used} of the tolerance"
     )
     power, exponential = misfits((d, keys))
     claim = "hard cells and two layers: keys grow exponentially with d"
@@ -90,13 +90,11 @@ def sparse_grid_grows_polynomially(table: Table, target: str) -> Finding:
 
 def _compared(table: Table, target: str) -> str:
     """Keys of the sparse grid over those of the full one, where both were built."""
-    full, sparse = (
-        table.where(target=target, construction=kind, built=True) for kind in ("tensor grid", "sparse grid")
-    )
+    built = table.where(target=target, built=True)
     ratios = [
-        row["keys"] / same.numbers("keys")[0]
-        for row in sparse.rows
-        if len(same := full.where(d=row["d"], tol=row["tol"]))
+        row["keys"] / same.value("keys")
+        for row in built.where(construction="sparse grid").rows
+        if len(same := built.where(construction="tensor grid", d=row["d"], tol=row["tol"]))
     ]
     return f"{span(ratios)} times the keys of the full grid" if ratios else ""
 
@@ -104,7 +102,7 @@ def _compared(table: Table, target: str) -> str:
 def tolerances_kept(table: Table) -> Finding:
     """Whether they were, by all that was built."""
     rows = table.having("error")
-    ratio = rows.numbers("error") / rows.numbers("tol")
+    ratio = rows.ratios("error", "tol")
     refused, counted = len(table.where(built=False)), len(table.where(built=False).having("keys"))
     evidence = f"{len(rows)} networks, largest error / tol {ratio.max():.2f}; {counted} more were only counted"
     evidence += f" and {refused - counted} refused"

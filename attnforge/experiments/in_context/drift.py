@@ -99,15 +99,13 @@ def findings(table: Table) -> list[Finding]:
 
 def _one_step(table: Table) -> Finding:
     double, single = (finals(table, "block_error", dtype) for dtype in DTYPES)
-    claim = (
-        f"one block is one step of gradient descent: all {len(double)} regressions, to {ONE_STEP:g} of the first step"
-    )
-    ranked = sorted(double, key=lambda kind: double[kind])
+    second, worst = sorted(double.values())[-2:]
     evidence = (
         f"largest error of a block, anywhere along the stack: float64 {_worst(double)}, all others at most "
-        f"{double[ranked[-2]]:.1e}; float32 {_worst(single)}"
+        f"{second:.1e}; float32 {_worst(single)}"
     )
-    return Finding.judged(claim, max(double.values()) <= ONE_STEP, evidence)
+    to = f"all {len(double)} regressions, to {ONE_STEP:g} of the first step"
+    return Finding.judged(f"one block is one step of gradient descent: {to}", worst <= ONE_STEP, evidence)
 
 
 def _converges(table: Table) -> Finding:
@@ -128,10 +126,8 @@ def _converges(table: Table) -> Finding:
 
 def _settles(table: Table) -> Finding:
     """Errors of one sign that add up would give the drift the slope 1 in the number of steps, random ones 1/2."""
-    slopes = {}
-    for kind in finals(table, "drift", "float64"):
-        rows = table.where(part="steps", kind=kind, dtype="float64")
-        slopes[kind] = fit_slope(*rows.points("step", "drift"))
+    kinds = finals(table, "drift", "float64")
+    slopes = {kind: fit_slope(*stack(table, kind, "float64").points("step", "drift")) for kind in kinds}
     steepest = max(slopes, key=lambda kind: slopes[kind].value)
     evidence = f"steepest growth of the drift with the number of blocks: slope {slopes[steepest]} ({steepest})"
     claim = "errors of the blocks do not add up: drift grows slower than the square root of their number"
@@ -140,11 +136,11 @@ def _settles(table: Table) -> Finding:
 
 def _certified(table: Table) -> Finding:
     rows = table.having("drift", "bound")
-    ratio = rows.numbers("drift") / rows.numbers("bound")
+    ratio = rows.ratios("drift", "bound")
     lacking = len(table.where(part="steps").having("drift")) - len(rows.where(part="steps"))
     evidence = f"{len(rows)} rows, largest drift / bound {ratio.max():.2g}, median {np.median(ratio):.1e}"
     evidence += f"; {lacking} rows have no finite bound (float32)" if lacking else ""
-    return Finding.judged("no drift above its certified bound", bool(np.all(ratio <= 1)), evidence)
+    return Finding.judged("no drift above its certified bound", np.all(ratio <= 1), evidence)
 
 
 def _worst(values: Mapping[str, float]) -> str:
@@ -176,12 +172,14 @@ def summary(table: Table) -> str:
     header = ["regression", "factor a step", "exact", "to the minimiser", "drift", "certified", "drift, float32"]
     distance, drift, bound = (finals(table, column, "float64") for column in ("distance", "drift", "bound"))
     single = finals(table, "drift", "float32")
-    lines = []
-    for kind in KINDS:
-        mine, exact = _factors(table, kind)
-        certified = "none" if np.isnan(bound[kind]) else f"{bound[kind]:.1e}"
-        cells = [f"{distance[kind]:.1e}", f"{drift[kind]:.1e}", certified, f"{single[kind]:.1e}"]
-        lines.append([kind, f"{mine.value:.4f}", f"{exact.value:.4f}", *cells])
+    lines = [
+        [
+            kind,
+            *(f"{factor.value:.4f}" for factor in _factors(table, kind)),
+            *(f"{each[kind]:.1e}".replace("nan", "none") for each in (distance, drift, bound, single)),
+        ]
+        for kind in KINDS
+    ]
     return markdown(header, lines)
 
 

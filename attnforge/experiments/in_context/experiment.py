@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
 from attnforge.experiments.in_context import drift, figures, kernel, prompts, routes
@@ -40,9 +40,9 @@ class InContextSettings(Settings):
 class InContext(Experiment[InContextSettings]):
     """Hu et al. 2025, section 4, and what it leaves open."""
 
-    name: ClassVar[str] = "in-context"
-    summary: ClassVar[str] = "gradient descent in the prompt: drift, convergence, routes, sizes"
-    question: ClassVar[str] = (
+    name = "in-context"
+    summary = "gradient descent in the prompt: drift, convergence, routes, sizes"
+    question = (
         "Does softmax attention with frozen weights take steps of gradient descent on the examples of its prompt, and "
         "do T stacked blocks converge to the minimiser? Eight regressions, d = 10 inputs and n = 300 examples unless "
         "said otherwise; exact iteration is done in float64, by code that shares nothing with the networks."

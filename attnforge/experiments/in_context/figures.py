@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from attnforge.experiments.in_context import prompts, routes
@@ -19,25 +18,27 @@ THICK, THIN = (4.0, 0.0), (0.9, 2.2)
 
 def convergence_figure(table: Table) -> Any:
     """Distance to the minimiser against steps, a panel a regression."""
-    drawn: list[Drawn] = [
+    return _small_multiples(
+        table,
+        "|w − w*| / |w*|",
         ("float64", "exact_distance", "exact iteration", (SKY, "", "-"), *THICK),
         ("float64", "distance", "attention, float64", (BLUE, "o", "-"), *THIN),
         ("float32", "distance", "attention, float32", (ORANGE, "s", "-"), *THIN),
-    ]
-    return _small_multiples(table, "|w − w*| / |w*|", drawn)
+    )
 
 
 def drift_figure(table: Table) -> Any:
     """Distance to exact iteration and its bound against steps, a panel a regression."""
-    drawn: list[Drawn] = [
+    return _small_multiples(
+        table,
+        "distance to exact iteration",
         ("float64", "bound", "certified, float64", (GREEN, "^", "--"), *THIN),
         ("float64", "drift", "measured, float64", (BLUE, "o", "-"), *THIN),
         ("float32", "drift", "measured, float32", (ORANGE, "s", "-"), *THIN),
-    ]
-    return _small_multiples(table, "distance to exact iteration", drawn)
+    )
 
 
-def _small_multiples(table: Table, y_label: str, drawn: Sequence[Drawn]) -> Any:
+def _small_multiples(table: Table, y_label: str, *drawn: Drawn) -> Any:
     """Two rows of panels, one a regression."""
     kinds = table.where(part="steps").distinct("kind")
     figure = page_wide(4.2)

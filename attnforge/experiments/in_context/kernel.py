@@ -38,6 +38,5 @@ def finding(table: Table) -> Finding:
     rows = table.where(part="kernel")
     double, single = (float(rows.where(dtype=dtype).numbers("error").max()) for dtype in DTYPES)
     claim = f"kernel regression equals its closed form to rounding ({DIGITS:g} in float64)"
-    return Finding.judged(
-        claim, double <= DIGITS, f"largest difference {double:.1e} in float64, {single:.1e} in float32"
-    )
+    evidence = f"largest difference {double:.1e} in float64, {single:.1e} in float32"
+    return Finding.judged(claim, double <= DIGITS, evidence)

@@ -40,18 +40,14 @@ def finding(table: Table) -> Finding:
     """Whether all networks are the same, and every function is within its tolerance."""
     rows = table.where(part="prompt")
     made = rows.having("error")
-    digests, ratio = made.distinct("digest"), made.numbers("error") / made.numbers("tol")
-    functions = len(made.distinct("function"))
-    tokens = made.numbers("tokens")
+    digests, ratio, tokens = made.distinct("digest"), made.ratios("error", "tol"), made.numbers("tokens")
     refused = ", ".join(f"{row['function']} at {row['tol']:g}" for row in rows.rows if row.get("error") is None)
     evidence = (
-        f"{len(digests)} SHA-256 for {len(made)} prompts of {functions} functions, largest error / tol "
+        f"{len(digests)} SHA-256 for {len(made)} prompts of {len(made.by('function'))} functions, largest error / tol "
         f"{ratio.max():.2f}, {tokens.min():.0f} to {tokens.max():,.0f} tokens; refused: {refused or 'none'}"
     )
-    holds = len(digests) == 1 and bool(np.all(ratio <= 1))
-    return Finding.judged(
-        "one frozen network computes every function it is prompted with, each within its tolerance", holds, evidence
-    )
+    claim = "one frozen network computes every function it is prompted with, each within its tolerance"
+    return Finding.judged(claim, len(digests) == 1 and np.all(ratio <= 1), evidence)
 
 
 def curves(table: Table) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from attnforge.experiments.claims import within_bounds
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
@@ -13,8 +13,18 @@ from attnforge.experiments.length.findings import anchor_rate, feasible, growth,
 from attnforge.experiments.length.networks import largest_error
 from attnforge.experiments.panels import Panel, band, curve, page
 from attnforge.experiments.settings import Settings, setting
-from attnforge.experiments.table import Table, markdown
+from attnforge.experiments.table import Table
 from attnforge.plot.rates import SERIES, Curve, rate_curves
+
+COSTS: dict[str, Any] = {
+    "layout": "{layout}",
+    "tokens n": "{n:,}",
+    "features d": "{d}",
+    "keys p": "{p:,}",
+    "microseconds a token": lambda row: f"{1e6 * row['seconds'] / row['n']:.2f}",
+    "peak MB": lambda row: "< 4" if row["peak"] < FLOOR else f"{row['peak'] / 1e6:.0f}",
+    "MB of weights": lambda row: f"{row['weights'] / 1e6:.2f}",
+}
 
 
 @dataclass(frozen=True)
@@ -37,9 +47,9 @@ class LengthSettings(Settings):
 class Length(Experiment[LengthSettings]):
     """The third next check of the summary of Hu et al. 2025."""
 
-    name: ClassVar[str] = "length"
-    summary: ClassVar[str] = "long sequences: error, time and memory against n and d"
-    question: ClassVar[str] = (
+    name = "length"
+    summary = "long sequences: error, time and memory against n and d"
+    question = (
         "Do the rates O(1/p) and O(1/(nH)) hold for sequences of 1,000 and 10,000 tokens and for up to 100 features, "
         "and what do such sequences cost in time and memory? Token i is mapped to clamp(w_i . x_i + t_i, -25, 25), "
         "with w_i and t_i of its own."
@@ -86,21 +96,13 @@ class Length(Experiment[LengthSettings]):
 
     def notes(self, table: Table, settings: LengthSettings) -> Sequence[str]:
         """Costs, and errors of several heads."""
-        costs = [_cost_texts(row) for row in table.where(kind="cost").rows]
-        header = ["layout", "tokens n", "features d", "keys p", "microseconds a token", "peak MB", "MB of weights"]
         heads = {"tokens n": "{n:,}", "sentinels a side": "{sentinels}", "heads H": "{H}", "anchors in all": "{p:,}"}
         errors = {"error": "{error:.3g}", "bound": "{bound:.3g}"}
-        return [markdown(header, costs), table.where(kind="heads").to_markdown(heads | errors)]
+        return [table.where(kind="cost").to_markdown(COSTS), table.where(kind="heads").to_markdown(heads | errors)]
 
     def figures(self, table: Table, settings: LengthSettings) -> Mapping[str, Any]:
         """Errors against anchors in all, and costs against tokens."""
         return {"length-error": _error_figure(table), "length-cost": _cost_figure(table.where(kind="cost"))}
-
-
-def _cost_texts(row: Mapping[str, Any]) -> list[str]:
-    sizes = [row["layout"], f"{row['n']:,}", str(row["d"]), f"{row['p']:,}"]
-    peak = "< 4" if row["peak"] < FLOOR else f"{row['peak'] / 1e6:.0f}"
-    return [*sizes, f"{1e6 * row['seconds'] / row['n']:.2f}", peak, f"{row['weights'] / 1e6:.2f}"]
 
 
 def _error_figure(table: Table) -> Any:
@@ -108,18 +110,17 @@ def _error_figure(table: Table) -> Any:
     several = table.where(kind="heads").ordered("H")
     guarded = several.where(sentinels=max(several.distinct("sentinels")))
     single = band("one head, every n and d", table.where(kind="anchors"), "p", "error", middle=max)
-    names = {n: f"n = {n:,} keys a head" for n in table.where(kind="heads").distinct("n")}
-    heads = [curve(name, guarded.where(n=n), "p", "error") for n, name in names.items()]
+    heads = [
+        curve(f"n = {n:,} keys a head", guarded.where(n=n), "p", "error")
+        for n in table.where(kind="heads").distinct("n")
+    ]
     return rate_curves([single, *heads], x_label="anchors in all heads", y_label="largest error", slopes=[-1])
 
 
 def _cost_figure(rows: Table) -> Any:
     """Time and peak memory, a curve a layout and width."""
-    shown = (("seconds", 1e3, "milliseconds", 0.0), ("peak", 1e-6, "peak MB", FLOOR))
-    panels = [
-        Panel(_cost_curves(rows, column, scale, floor), "tokens n", label) for column, scale, label, floor in shown
-    ]
-    return page(panels, 3.2)
+    shown = {"milliseconds": ("seconds", 1e3, 0.0), "peak MB": ("peak", 1e-6, FLOOR)}
+    return page([Panel(_cost_curves(rows, *of), "tokens n", label) for label, of in shown.items()], 3.2)
 
 
 def _cost_curves(rows: Table, column: str, scale: float, floor: float) -> list[Curve]:

@@ -7,7 +7,7 @@ from attnforge.experiments.experiment import Finding
 from attnforge.experiments.length.costs import FLOOR
 from attnforge.experiments.length.networks import LOWER, UPPER
 from attnforge.experiments.slope import fit_slope
-from attnforge.experiments.table import Table, change, span
+from attnforge.experiments.table import Table, change, listed, span
 
 LONG = 500  # tokens from which on times are fitted: shorter calls are overhead
 
@@ -15,7 +15,7 @@ LONG = 500  # tokens from which on times are fitted: shorter calls are overhead
 def anchor_rate(table: Table, n: int) -> Finding:
     """Slopes in p, one a width."""
     rows = table.where(kind="anchors", n=n)
-    slopes = {f"d = {d}": fit_slope(*rows.where(d=d).points("p", "error")) for d in rows.distinct("d")}
+    slopes = {f"d = {d}": fit_slope(*each.points("p", "error")) for d, each in rows.by("d").items()}
     return have_rate(f"n = {n:,}: error O(1/p)", slopes, -1, 0.02)  # h = (b - a) / (p - 1) falls a little faster
 
 
@@ -53,12 +53,11 @@ def growth(table: Table) -> list[Finding]:
         slope = fit_slope(*long.points("n", "seconds"))
         claim = f"{layout} layout: time {word} in n"
         close = slope.meets(rate, 0.1) and abs(slope.value - rate) < 0.4
-        found.append(Finding.judged(claim, close, f"exponent {slope} over n = {_ends(long)}, d = {_d(narrow)}"))
+        found.append(Finding.judged(claim, close, f"exponent {slope} {_over(long)}"))
         wide = rows.where(layout=layout, d=max(rows.distinct("d")))
         seen = wide.only(lambda row: row["peak"] > FLOOR)
         if len(seen.distinct("n")) > 1:
-            grown = fit_slope(*seen.points("n", "peak"))
-            evidence = f"exponent {grown} over n = {_ends(seen)}, d = {_d(seen)}"
+            evidence = f"exponent {fit_slope(*seen.points('n', 'peak'))} {_over(seen)}"
             found.append(Finding(f"{layout} layout: growth of peak memory with n", "measured", evidence))
     return found
 
@@ -79,9 +78,5 @@ def feasible(table: Table) -> Finding:
     return Finding("cost of long sequences, one thread", "measured", evidence)
 
 
-def _ends(table: Table) -> str:
-    return span(table.numbers("n"), ",.0f")
-
-
-def _d(table: Table) -> str:
-    return ", ".join(str(d) for d in table.distinct("d"))
+def _over(rows: Table) -> str:
+    return f"over n = {span(rows.numbers('n'), ',.0f')}, d = {listed(rows.distinct('d'))}"

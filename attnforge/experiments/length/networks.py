@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from attnforge.experiments.clamp import planned, step
 from attnforge.experiments.experiment import Case, Row
 from attnforge.experiments.table import Array
 from attnforge.targets import Box, TruncatedLinear
-from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear, plan_sharpness
-from attnforge.theorems.truncated_linear import AnchorPlan, TruncatedLinearHead, resolve_sharpness
 
 LOWER, UPPER, REACH = -25.0, 25.0, 5.0  # of the authors: clamp(w_i . x_i + t_i, -25, 25) for x in [-5, 5]
 EVALUATED = 50_000  # tokens, in all sequences of a case together: the same for every length
@@ -29,9 +27,7 @@ def one_head(n: int, d: int, p: int, layout: str = "memory", seed: int = 0) -> t
     """Network, target and the theorem's bound of one tuned head; without the search that a certificate begins with."""
     w, t = sequence_weights(n, d, seed)
     target = TruncatedLinear(w, t, LOWER, UPPER, Box(-REACH, REACH))
-    chosen: Any = layout
-    beta = resolve_sharpness("tuned", (UPPER - LOWER) / (p - 1), p, "float64")
-    plan, head = AnchorPlan(p, beta, "closed", chosen), TruncatedLinearHead()
+    head, plan = planned(p, 1, 0, "tuned", (LOWER, UPPER), layout)
     return head.build(target, plan), target, sum(head.bound(target, plan).values())
 
 
@@ -39,9 +35,7 @@ def many_heads(n: int, d: int, heads: int, sentinels: int, seed: int = 0) -> tup
     """The same for H tuned heads of n keys each, w shared by the tokens; and the number of anchors in all."""
     w, t = sequence_weights(1, d, seed)
     target = TruncatedLinear(w[0], float(t[0]), LOWER, UPPER, Box(-REACH, REACH))
-    plan = HeadsPlan(n, heads, 1.0, sentinels)
-    plan = replace(plan, sharpness=plan_sharpness("tuned", plan, LOWER, UPPER))
-    construction = MultiheadTruncatedLinear()
+    construction, plan = planned(n, heads, sentinels, "tuned", (LOWER, UPPER))
     return construction.build(target, plan), target, sum(construction.bound(target, plan).values()), heads * plan.own
 
 
@@ -56,7 +50,7 @@ def largest_error(case: Case) -> Row:
         heads = case["H"]
     rows = max(1, int(min(EVALUATED, PAIRS / anchors)) // n)
     # forms of its own for every case: a head reads x through its form only, so the same forms would give equal errors
-    rng, h = np.random.default_rng([case["seed"], n, d, anchors, heads]), (UPPER - LOWER) / (anchors - 1)
+    rng, h = np.random.default_rng([case["seed"], n, d, anchors, heads]), step(anchors, LOWER, UPPER)
     borders = LOWER + h * (np.arange(heads + 1) * (anchors / heads) - 0.5)
     y = risky_forms(rows * n, h, np.array([LOWER, UPPER, *borders[1:-1]]), rng).reshape(rows, n)
     return {"p": anchors, "error": _largest(network, target, y), "bound": bound, "evaluated": rows * n}

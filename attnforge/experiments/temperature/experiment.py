@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from attnforge.experiments.clamp import step
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row, crossed
-from attnforge.experiments.panels import Panel, curve, page
+from attnforge.experiments.panels import Panel, curve, curves, page
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table, markdown
 from attnforge.experiments.temperature import findings, heads
-from attnforge.experiments.temperature.findings import first
-from attnforge.experiments.temperature.heads import DTYPES, HEADS, step
+from attnforge.experiments.temperature.heads import DTYPES, HEADS
 from attnforge.plot.rates import legend_below
 
+SHARPNESS = "sharpness c = beta h^2"
 FINE = (1.2, 1.4, 1.6, 2.0, 2.4, 2.7, 3.0)  # values of c around the optima
 
 
@@ -46,9 +47,9 @@ class TemperatureSettings(Settings):
 class Temperature(Experiment[TemperatureSettings]):
     """How sharp attention should be, and how sharp a dtype lets it be."""
 
-    name: ClassVar[str] = "temperature"
-    summary: ClassVar[str] = "error against sharpness in every dtype, and where it breaks"
-    question: ClassVar[str] = (
+    name = "temperature"
+    summary = "error against sharpness in every dtype, and where it breaks"
+    question = (
         "How does the error depend on the sharpness beta, in every dtype? Where is the optimum, and where do weights "
         "underflow, scores overflow, or another key win than in exact arithmetic? One head computes clamp(y, a, b): "
         "p = 60 on [-25, 25], the authors' setting, and p = 256 on [-1, 1]; a second one fits sin(8x)."
@@ -74,7 +75,7 @@ class Temperature(Experiment[TemperatureSettings]):
         if case["part"] == "row":
             return [heads.winners(case["dtype"], case["p"], case["seed"])]
         reach, p = HEADS[case["head"]]
-        c = case["beta"] * step(reach, p) ** 2 if case["part"] == "named" else case["c"]
+        c = case["beta"] * step(p, -reach, reach) ** 2 if case["part"] == "named" else case["c"]
         return [{"sharpness": c, **heads.errors(reach, p, c, case["dtype"], case["queries"], case["seed"])}]
 
     def findings(self, table: Table, settings: TemperatureSettings) -> Sequence[Finding]:
@@ -94,24 +95,18 @@ class Temperature(Experiment[TemperatureSettings]):
     def notes(self, table: Table, settings: TemperatureSettings) -> Sequence[str]:
         """The named values."""
         rows = [
-            [
-                head,
-                f"{beta:g}",
-                f"{first(at, 'sharpness'):.3g}",
-                *(_cell(at.where(dtype=dtype)) for dtype in DTYPES),
-            ]
+            [head, f"{beta:g}", f"{at.value('sharpness'):.3g}", *(_cell(at.where(dtype=dtype)) for dtype in DTYPES)]
             for head in HEADS
             for beta in settings.named
             for at in [table.where(part="named", head=head, beta=beta)]
         ]
-        header = ["head", "beta", "c = beta h^2", *DTYPES]
         text = (
             "Largest errors, in steps h, and mean square errors, in h^2, at the values of beta that the papers' "
             "summary names; beta multiplies 2 y L - L^2. (In the paper's layout of padded sequences beta multiplies "
             "that divided by h, and c = beta h.) What counts is c: the same beta is hard for one row of anchors and "
             "blurs another."
         )
-        return [text, markdown(header, rows)]
+        return [text, markdown(["head", "beta", "c = beta h^2", *DTYPES], rows)]
 
     def figures(self, table: Table, settings: TemperatureSettings) -> Mapping[str, Any]:
         """Errors against c; lost winners and fitted values."""
@@ -120,27 +115,22 @@ class Temperature(Experiment[TemperatureSettings]):
 
 def _cell(rows: Table) -> str:
     """Largest and mean square error of one row."""
-    error, mse = first(rows, "error"), first(rows, "mse")
-    return f"{error:.3g}, {mse:.2g}".replace("nan", "overflow")
+    return f"{rows.value('error'):.3g}, {rows.value('mse'):.2g}".replace("nan", "overflow")
 
 
 def _error_figure(table: Table, settings: TemperatureSettings) -> Any:
     """Largest and mean square errors of both heads against c."""
     titles = {"authors": "p = 60 on [-25, 25]", "fine": "p = 256 on [-1, 1]"}
     labels = {"error": "largest error / h", "mse": "mean square error / h^2"}
+    rows = table.where(part="curve").ordered("c")
     panels = [
-        Panel(
-            [curve(dtype, findings.curve(table, head, dtype), "c", column) for dtype in DTYPES],
-            "sharpness c = beta h^2" if column == "mse" else "",
-            label if head == "authors" else "",
-            titles[head] if column == "error" else "",
-        )
+        Panel(curves(rows.where(head=head), "dtype", "c", column), SHARPNESS, label, title * (column == "error"))
         for column, label in labels.items()
-        for head in HEADS
+        for head, title in titles.items()
     ]
     figure = page(panels, 5.2, columns=2, legend=0, sharex=True, sharey="row")
     for axes, (reach, p) in zip(figure.axes, [*HEADS.values()] * 2, strict=True):
-        _mark_named(axes, settings, step(reach, p))
+        _mark_named(axes, settings, step(p, -reach, reach))
         axes.lines[0].set(markersize=6, fillstyle="none")  # float32 lies upon float64
         axes.set_xlim(settings.lowest / 2, settings.highest * 2)
     legend_below(figure, figure.axes[0], 4)
@@ -160,19 +150,15 @@ def _mark_named(axes: Any, settings: TemperatureSettings, h: float) -> None:
 def _limits_figure(table: Table) -> Any:
     """Queries that lose their key to many anchors; values fitted and sampled."""
     rows = Table.of({**row, "percent": 100 * row["lost"]} for row in table.where(part="row").ordered("p").rows)
-    lost = [curve(dtype, rows.where(dtype=dtype), "p", "percent") for dtype in DTYPES]
+    lost = curves(rows, "dtype", "p", "percent")
     by_values = table.where(part="fitted").ordered("c")
     columns = {"values fitted": "error", "values sampled": "sampled_error"}
     values = [curve(name, by_values, "c", column) for name, column in columns.items()]
     label, hard = "queries that select another key, %", f"hard selection, c = {heads.ROW_SHARPNESS:g}"
+    fitted = f"sin(8x), {heads.FITTED} anchors, {heads.GHOSTS} ghosts a side"
     panels = (
         Panel(lost, "anchors p", label, hard, logarithmic=(True, False)),
-        Panel(
-            values,
-            "sharpness c = beta h^2",
-            "largest error",
-            f"sin(8x), {heads.FITTED} anchors, {heads.GHOSTS} ghosts a side",
-        ),
+        Panel(values, SHARPNESS, "largest error", fitted),
     )
     figure = page(panels, 3.0, legend=0)
     for axes, corner in zip(figure.axes, ("upper left", "lower right"), strict=True):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from attnforge.anchors import tuned
 from attnforge.experiments.experiment import Finding
-from attnforge.experiments.table import Array, Table, span
+from attnforge.experiments.table import Array, Table, listed, span
 from attnforge.experiments.temperature.heads import BEYOND, DTYPES, FITTED, HEADS
 
 SMALLEST = {"float64": 2.0**-1074, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}  # above zero
@@ -23,11 +23,6 @@ def curve(table: Table, head: str, dtype: str) -> Table:
     return table.where(part="curve", head=head, dtype=dtype).ordered("c")
 
 
-def first(rows: Table, column: str) -> float:
-    """The column in the first row, NaN without one."""
-    return float(rows.numbers(column)[0]) if len(rows) else math.nan
-
-
 def largest_error_optimum(table: Table) -> Finding:
     """Where the largest error is smallest."""
     found = {(head, d): _best(curve(table, head, d), "error") for head in HEADS for d in DTYPES}
@@ -36,10 +31,8 @@ def largest_error_optimum(table: Table) -> Finding:
         f"{head}: " + ", ".join(f"{d} {found[head, d][1]:.3g} h at {found[head, d][0]:.3g}" for d in DTYPES)
         for head in HEADS
     )
-    claim = (
-        f"in float64 the largest error is smallest at c = {tuned():.2g}, where it is 0.063 h: eight times below hard"
-    )
-    return Finding.judged(claim, right, seen)
+    optimum = f"smallest at c = {tuned():.2g}, where it is 0.063 h: eight times below hard"
+    return Finding.judged(f"in float64 the largest error is {optimum}", right, seen)
 
 
 def mean_square_optimum(table: Table) -> Finding:
@@ -54,10 +47,9 @@ def sharper_is_better(table: Table) -> Finding:
     """Whether it is: the papers let beta grow without bound."""
     rows = table.where(part="named", dtype="float64")
     errors = {head: rows.where(head=head).ordered("beta") for head in HEADS}
-    falls = all(bool(np.all(np.diff(at.numbers("error")) < 0)) for at in errors.values())
+    falls = all(np.all(np.diff(at.numbers("error")) < 0) for at in errors.values())
     seen = "; ".join(
-        f"{head}, beta = {', '.join(f'{beta:g}' for beta in at.numbers('beta'))}: "
-        f"{', '.join(f'{error:.3g}' for error in at.numbers('error'))} h"
+        f"{head}, beta = {listed(at.numbers('beta'), 'g')}: {listed(at.numbers('error'), '.3g')} h"
         for head, at in errors.items()
     )
     return Finding.judged("the larger beta, the smaller the largest error", falls, seen)
@@ -110,12 +102,10 @@ def argmax_and_anchors(table: Table) -> Finding:
     """From how many anchors on neighbouring scores are rounded to the same."""
     parts, start = [], {}
     for dtype in DTYPES:
-        rows = table.where(part="row", dtype=dtype).ordered("p")
-        start[dtype] = rows.numbers("p")[rows.numbers("lost") > LOST].min(initial=math.inf)
-        known = (
-            f"from p = {start[dtype]:.0f} on" if start[dtype] < math.inf else f"not up to {rows.numbers('p').max():.0f}"
-        )
-        parts.append(f"{dtype} {known}")
+        p, lost = table.where(part="row", dtype=dtype).points("p", "lost")
+        start[dtype] = p[lost > LOST].min(initial=math.inf)
+        seen = start[dtype] < math.inf
+        parts.append(f"{dtype} " + (f"from p = {start[dtype]:.0f} on" if seen else f"not up to {p.max():.0f}"))
     claim = "too many anchors lose the argmax (of more than 1 % of random queries): in float32 about 4000"
     return Finding.judged(claim, 1024 < start["float32"] <= 4096, "; ".join(parts))
 
@@ -130,7 +120,7 @@ def powers_of_two(table: Table) -> Finding:
     for head in HEADS:
         for dtype in ("float16", "bfloat16"):
             rows = curve(table, head, dtype)
-            found = ", ".join(f"{first(rows.where(c=c), 'mse'):.2g} at c = {c:g}" for c in AROUND_TWO)
+            found = ", ".join(f"{rows.where(c=c).value('mse'):.2g} at c = {c:g}" for c in AROUND_TWO)
             parts.append(f"{head}, {dtype}: {found}")
     claim = "narrow dtypes: mean square error / h^2 where c is a power of two, and beside"
     return Finding(claim, "measured", "; ".join(parts))
@@ -140,9 +130,8 @@ def softer_fits(table: Table) -> Finding:
     """Whether fitted values gain from softness."""
     rows = table.where(part="fitted").ordered("c")
     c, error = rows.points("c", "error")
-    best = int(np.argmin(error))
+    best, middle = int(np.argmin(error)), int(np.argmin(np.abs(np.log(c / 2.7))))
     falls = bool(np.all(np.diff(error[best:]) > 0))
-    middle = int(np.argmin(np.abs(np.log(c / 2.7))))
     evidence = (
         f"{error[best]:.2g} at c = {c[best]:g}, {error[middle]:.2g} at {c[middle]:g}, {error[-1]:.2g} at {c[-1]:g}; "
         f"at {c[0]:g}, where weights of neighbours hardly differ, {error[0]:.2g} with values up to "

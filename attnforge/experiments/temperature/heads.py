@@ -8,7 +8,8 @@ import numpy as np
 
 import attnforge as af
 from attnforge.anchors.axis import Axis
-from attnforge.experiments.clamp import one_head
+from attnforge.effort import Effort
+from attnforge.experiments.clamp import one_head, step
 from attnforge.experiments.experiment import Row
 from attnforge.experiments.table import Array
 
@@ -17,22 +18,14 @@ BEYOND = 1.2  # queries reach so many times as far as the anchors
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 ROW_SHARPNESS = 40.0  # of the heads whose winning keys are compared: hard in every dtype
 FITTED, GHOSTS = 33, 10  # anchors of the head whose values are fitted; ghosts a side
+LEMMA = Effort(points=1, intervals=1)  # heads are run here, their certificates not read: the lemma's bound will do
 CUT = 1e-13  # of singular values, relative to the largest
-
-
-def step(reach: float, p: int) -> float:
-    """Between two of p anchors on [-reach, reach].
-
-    >>> step(1.0, 5)
-    0.5
-    """
-    return 2 * reach / (p - 1)
 
 
 def errors(reach: float, p: int, c: float, dtype: str, queries: int, seed: int) -> Row:
     """Errors in steps h and in squares of them, weights that underflow, queries that lose their key."""
     module, fits = _module(reach, p, c, dtype)
-    h, even = step(reach, p), _rounded(np.linspace(-BEYOND * reach, BEYOND * reach, queries), dtype)
+    h, even = step(p, -reach, reach), _rounded(np.linspace(-BEYOND * reach, BEYOND * reach, queries), dtype)
     y = np.concatenate([even, _rounded(_near_ends(reach, h), dtype)])
     out, weights = _run(module, y)
     finite = np.isfinite(out)
@@ -76,7 +69,7 @@ def _share_lost(weights: Array, y: Array, reach: float, p: int) -> float:
     """The share of queries whose winning key is not the nearest anchor; without a winner (NaN) it is lost as well."""
     broken = ~np.isfinite(weights).all(axis=1)
     winner = np.where(np.isfinite(weights), weights, -1.0).argmax(axis=1)
-    place = np.clip((y + reach) / step(reach, p), 0, p - 1)
+    place = np.clip((y + reach) / step(p, -reach, reach), 0, p - 1)
     lost = np.abs(place - winner) > 0.5 + 1e-6  # half-way between two anchors either may win
     return float(np.mean(lost | broken))
 
@@ -85,7 +78,9 @@ def _module(reach: float, p: int, c: float, dtype: str) -> tuple[Any, bool]:
     """The head in the dtype, and whether it was built for it: what is refused there is built in float64 and cast."""
 
     def built(kind: str) -> Any:
-        return one_head(p, -reach, reach, BEYOND * reach, sharpness=c / step(reach, p) ** 2, dtype=kind)
+        return one_head(
+            p, -reach, reach, BEYOND * reach, sharpness=c / step(p, -reach, reach) ** 2, dtype=kind, effort=LEMMA
+        )
 
     try:
         return built(dtype).module(), True

@@ -108,9 +108,8 @@ def test_near_rounding_still_tight():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_other_dtypes_with_their_rounding(dtype):
     domain = dict.fromkeys("xyz", U)
-    net = af.compile(
-        "sin(3*x + 2*y - z)", domain, tol=1e-3 if dtype == "float32" else 0.5, construction="ridge", dtype=dtype
-    )
+    tol = 1e-3 if dtype == "float32" else 0.5
+    net = af.compile("sin(3*x + 2*y - z)", domain, tol, construction="ridge", dtype=dtype, effort="low")
     found = prove_fitted(Statement(rounded(net.network, dtype), net.target, net.domain, machine(dtype)))
     measured = af.measure(net, points=20_000, seed=1).sup
     assert measured <= sum(found.parts.values()) <= 60 * measured
