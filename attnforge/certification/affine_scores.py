@@ -84,9 +84,9 @@ def read_scores(network: Network, domain: Box, machine: Machine) -> list[Scores]
     if not plain.cut and len(state.source) != n:
         raise CertificateError("A lengthened sequence ends with a reading of its first tokens", "all tokens read")
     query = project(state.rows(slice(n)), plain.head.query, machine)
-    keys, values = _keys(plain.head, rows, machine)
+    keys, values = keys_and_values(plain.head, rows, machine)
     box = Balls.between(lower, upper)
-    return [_scores(query.rows(slice(i, i + 1)), keys, values, plain.head.output, box, machine) for i in range(n)]
+    return [head_scores(query.rows(slice(i, i + 1)), keys, values, plain.head.output, box, machine) for i in range(n)]
 
 
 def one_head(network: Network) -> OneHead:
@@ -127,7 +127,7 @@ def _rows(layers: tuple[Linear, ...], lower: Array, upper: Array, shape: tuple[i
     return tokens
 
 
-def _keys(head: Head, rows: Tokens, machine: Machine) -> tuple[Tokens, Tokens]:
+def keys_and_values(head: Head, rows: Tokens, machine: Machine) -> tuple[Tokens, Tokens]:
     """Keys and values: maps of rows, or constants of no input."""
     if head.key is not None and head.value is not None:
         keys, values = project(rows, head.key, machine), project(rows, head.value, machine)
@@ -145,7 +145,7 @@ def _constant(rows: Array | None) -> Tokens:
     return Tokens(np.zeros(p, dtype=np.int64), box, slope, Balls.exact(made), np.zeros((p, width)))
 
 
-def _scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Balls, machine: Machine) -> Scores:
+def head_scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Balls, machine: Machine) -> Scores:
     """One query token's scores; refused where a product of two inputs enters."""
     (count, r), tilt, error = keys.constant.shape, query.slope[0], Up.of(query.error[0])
     moving = np.any(keys.slope.magnitude() > 0, axis=(0, 1))
@@ -158,10 +158,11 @@ def _scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Bal
     slope = _beside(along, 0, box.shape[0]) + _beside(
         keys.constant @ Balls(tilt.mid.T, tilt.rad.T), first, box.shape[0]
     )
-    told, sizes = Up.of(query.magnitude()[0]), Up.of(keys.magnitude())
+    asked, sizes = Up.of(query.magnitude()[0]), Up.of(keys.magnitude())
+    products = int(np.count_nonzero((sizes.values > 0) & (asked.values > 0), axis=1).max(initial=0))
     swing = Up.of(inner(keys.slope, keys.box, Balls.exact(np.zeros((count, r)))))
     kernel = SoftmaxArithmetic(machine, count)
-    noise = dot(Up.of(keys.error), told) + dot(sizes, told) * kernel.scores(r)
+    noise = dot(Up.of(keys.error), asked) + dot(sizes, asked) * kernel.scores(products)
     noise = noise + dot(swing + Up.of(keys.constant.rad), error)
     noise = noise + kernel.log_weights() + Up.of(r * machine.underflow)
     check_clear(noise, machine)

@@ -54,10 +54,10 @@ def input_tokens(lower: Array, upper: Array, machine: Machine, exact: bool = Fal
     return fitting(Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error), machine)
 
 
-def whole_input(lower: Array, upper: Array, machine: Machine) -> Tokens:
+def whole_input(lower: Array, upper: Array, machine: Machine, exact: bool = False) -> Tokens:
     """The (n, d) inputs as rows that may read all n d numbers: for maps that mix tokens."""
     n, d = lower.shape
-    tokens = input_tokens(lower, upper, machine)
+    tokens = input_tokens(lower, upper, machine, exact)
     slope = np.zeros((n, n * d, d))
     for i in range(n):
         slope[i, i * d : (i + 1) * d] = np.eye(d)
