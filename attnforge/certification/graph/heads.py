@@ -18,14 +18,13 @@ from flint import arb, arb_mat
 
 from attnforge.balls import Balls, Machine, Up, precision, upper
 from attnforge.balls import lower as from_below
-from attnforge.certification.anchored import Problem
 from attnforge.certification.enclosure.affine_heads import AffineHead, one_token
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
 from attnforge.certification.graph.layout import REMEDY, SIGNLESS, Written
 from attnforge.certification.statement import Statement
-from attnforge.certification.three_keys import bound_gate
+from attnforge.certification.three_keys import bound_layer
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.logistic import LOGISTIC, logistic_error, silu_error
 from attnforge.network import Attention, Head, Network
@@ -78,10 +77,7 @@ class _Small:
 
     @classmethod
     def of(cls, head: Head, column: int, step: Step, registers: Sequence[Interval]) -> _Small:
-        used = np.any(head.query != 0, axis=1)
-        for matrix in (head.key, head.value):
-            used = used if matrix is None else used | np.any(matrix != 0, axis=1)
-        read = {int(p) for p in np.flatnonzero(used)} | {p for form in step.forms.values() for p in form.weights}
+        read = {int(p) for p in np.flatnonzero(head.reads)} | {p for form in step.forms.values() for p in form.weights}
         numbers = [0, *sorted(read - {0})]
         maps = {name: getattr(head, name) for name in ("query", "key", "value")}
         some = {name: matrix[numbers] for name, matrix in maps.items() if matrix is not None}
@@ -241,10 +237,9 @@ def _gate(small: _Small, step: Step, model: Machine) -> tuple[float, float]:
     reach = float(np.abs(mid[0]) @ np.maximum(np.abs(small.low), np.abs(small.high)))
     a, b = numbers or (0.0, 2 * reach + 1.0)
     rad = np.array([[upper(abs(w - arb(float(m)))) for w, m in zip(weights, mid[0], strict=True)]])
-    truncated = TruncatedForm(Balls(mid, rad), Balls.exact(np.zeros(1)), Balls.exact(a), Balls.exact(b))
-    box = small.low[None], small.high[None]
-    parts = bound_gate(Problem((), (small.head,), truncated, *box, 0, model, exact_inputs=True))
-    return float(Up.of(parts["spacing"]) + Up.of(parts["leakage"])), parts["rounding"]
+    truncated = TruncatedForm(Balls(mid, rad), *(Balls.exact(np.array([each])) for each in (0.0, a, b)))
+    (parts,) = bound_layer([small.head], truncated, small.low, small.high, model)
+    return float(Up.of(parts[:2]).sum()), float(parts[2])
 
 
 def extended(function: Node) -> Node:
