@@ -4,6 +4,9 @@ Registers of one depth are a block of :mod:`attnforge.certification.registers`. 
 $\sum_i s_i p_i + \lambda$ with slopes $s_i$ known on a box, is k entries of it that all who read the register add up;
 $\lambda$ is in the first. What a step without bounded slopes moves by, through its modulus, is in $\lambda$ already
 (:mod:`attnforge.targets.graph`): its slopes are zero here. Many boxes are looked at together.
+
+Sums over paths with intervals as slopes, signs kept to the end, are another bound: of slopes that are known up to a
+large part, such as kinks, middles and radii forget more. The smaller is taken.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ class Blocks:
     """The entries (step, form) of every block behind the inputs, and where a register's error is found."""
 
     def __init__(self, graph: Graph) -> None:
-        self.inputs, self.outputs = graph.inputs, graph.outputs
+        self.graph, self.inputs, self.outputs = graph, graph.inputs, graph.outputs
         self.blocks: list[list[tuple[int, str]]] = []
         self.forms: list[list[Form]] = []
         self._places = [[(0, p)] for p in range(graph.inputs)]
@@ -58,7 +61,9 @@ class Blocks:
             registers.write(
                 known, Balls(slopes.mid, np.where(ends[..., 0] == ends[..., 1], 0.0, slopes.rad)), Up.of(own)
             )
-        return registers.read(self._weights(self.outputs), Up.zeros(len(parts), len(self.outputs), 2)).error
+        found = registers.read(self._weights(self.outputs), Up.zeros(len(parts), len(self.outputs), 2)).error
+        paths = [[self.graph.sensitivities(part.slopes, output) for output in self.outputs] for part in parts]
+        return found.least(Up.of(paths) @ Up.of(local))
 
     def _weights(self, forms: Sequence[Form]) -> dict[int, Balls]:
         """Of forms, by blocks: a register's on all its entries."""
