@@ -17,15 +17,14 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, Up, gamma
 from attnforge.balls.softmax import SoftmaxArithmetic
-from attnforge.certification.tokens import Tokens, count_roundings, inner, mixed_linear, project, whole_input
+from attnforge.certification.tokens import Tokens, count_roundings, inner, linear, one_layer, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.network import Attention, Head, Layer, Linear, Network
+from attnforge.network import Head, Linear, Network
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]
 
 CLEAR = 20.0  # scores off by more than this tell no cells apart
-ONE_HEAD = "This proof covers linear maps and one layer of one head"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,13 +90,9 @@ def read_scores(network: Network, domain: Box, machine: Machine) -> list[Scores]
 
 def one_head(network: Network) -> OneHead:
     """The linear maps and the only head of a network; others are refused."""
-    kinds = [type(layer) for layer in network.layers]
-    at = kinds.index(Attention) if kinds.count(Attention) == 1 else -1
-    attention, encode = network.layers[at], tuple(layer for layer in network.layers[:at] if isinstance(layer, Linear))
-    plain = isinstance(attention, Attention) and len(attention.heads) == 1 and not attention.residual
-    if at < 0 or not plain or len(encode) != at or not isinstance(attention, Attention):
-        raise CertificateError(ONE_HEAD, "other layers", "Rebuild the network")
-    _check_read_out(network.layers[at + 1 :], network.tokens or 1)
+    encode, attention = one_layer(network)
+    if len(attention.heads) != 1:
+        raise CertificateError("This proof covers one head", f"{len(attention.heads)} heads", "Rebuild the network")
     head, source = attention.heads[0], "state" if network.context is None else "context"
     rows = head.key_rows
     own = rows is None and network.context is None
@@ -106,24 +101,14 @@ def one_head(network: Network) -> OneHead:
         raise CertificateError(requirement, "other keys", "Rebuild the network")
     if head.query_rows.kind != "all":
         raise CertificateError("Every token asks the head", "some rows only", "Rebuild the network")
-    return OneHead(encode, head, len(network.layers) > at + 1)
-
-
-def _check_read_out(after: tuple[Layer, ...], tokens: int) -> None:
-    """Raise unless all that follows attention, if anything does, is reading the first tokens of a padded sequence."""
-    for layer in after:
-        term = layer.terms[0] if isinstance(layer, Linear) and len(layer.terms) == 1 else None
-        mix = None if term is None or term.map is not None else term.mix
-        added = isinstance(layer, Linear) and layer.constant is not None
-        if mix is None or added or len(after) > 1 or not np.array_equal(mix, np.eye(tokens, mix.shape[1])):
-            raise CertificateError("After attention, only the first tokens are read", "another mixing")
+    return OneHead(encode, head, len(network.layers) > len(encode) + 1)
 
 
 def _rows(layers: tuple[Linear, ...], lower: Array, upper: Array, shape: tuple[int, int], machine: Machine) -> Tokens:
     """The rows that an input becomes."""
     tokens = whole_input(lower.reshape(shape), upper.reshape(shape), machine)
     for layer in layers:
-        tokens = mixed_linear(layer, tokens, machine)
+        tokens = linear(layer, tokens, machine)
     return tokens
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
 from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.three_keys import bound_layer
-from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
+from attnforge.certification.tokens import Tokens, inner, linear, project, whole_input
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear
 from attnforge.targets import Box, TruncatedForm
@@ -57,7 +57,7 @@ def read_coordinates(layers: list[Layer], domain: Box, tokens: int, machine: Mac
     while layers and not _is_ramps(layers[0]):
         layer = layers.pop(0)
         if isinstance(layer, Linear):
-            rows = mixed_linear(layer, rows, machine)
+            rows = linear(layer, rows, machine)
         elif isinstance(layer, Attention):
             rows = uniform(layer, rows, machine)
         else:

@@ -94,10 +94,8 @@ def bound_relu_network(network: Network, target: Target, domain: Box, machine: M
 
 def _start(low: Array, high: Array, machine: Machine) -> State:
     """The inputs, rounded to the dtype unless it is float64."""
-    box, once = Balls.between(low, high), Up.zeros(len(low))
-    if machine.name != "float64":  # a float64 reaches the half types through float32: two roundings
-        once = Up.between(low, high) * (machine.roundoff * (1 + 2.0**-10)) + Up.of(np.full(len(low), machine.underflow))
-    registers, noise = Registers(), _columns(Up.of(box.rad), once)
+    box, registers = Balls.between(low, high), Registers()
+    noise = _columns(Up.of(box.rad), machine.cast(Up.between(low, high)))
     return State(registers, registers.start(noise), Place(low, high, Balls.exact(box.mid), noise))
 
 

@@ -37,8 +37,8 @@ def bound_retrieval(network: Network, target: Target, domain: Box, machine: Mach
     """Named parts for bumps and a head that retrieves, or a softmax: ``spacing``, ``leakage``, ``rounding``."""
     layers, seen, bumps = _first(network, domain, machine)
     read = read_softmax if Softmax in map(type, layers) else read_head
-    found = read(layers, network.tokens or 1, seen.rows, bumps, machine)
-    return _bound(found, seen, bumps, target, domain, machine, network.tokens or 1)
+    head = read(layers, network.tokens or 1, seen.rows, bumps, machine)
+    return _bound(head, seen, bumps, target, domain, machine, network.tokens or 1)
 
 
 def _first(network: Network, domain: Box, machine: Machine) -> tuple[list[Layer], Coordinates, Bumps]:
@@ -62,12 +62,12 @@ class Lattice:
 
 
 def _bound(
-    found: Scores, seen: Coordinates, bumps: Bumps, target: Target, domain: Box, machine: Machine, n: int
+    head: Scores, seen: Coordinates, bumps: Bumps, target: Target, domain: Box, machine: Machine, n: int
 ) -> dict[str, float]:
-    largest = float((dot(Up.of(found.slope), Up.of(found.box)) + Up.of(found.constant)).most())
+    largest = float((dot(Up.of(head.slope), Up.of(head.box)) + Up.of(head.constant)).most())
     if not 2 * largest < machine.largest:
         raise RefusalError(f"Scores must fit {machine.name}", f"up to {largest:.3g}", "Lower the sharpness")
-    lattice, departure = _lattice(found, seen, bumps, domain, machine)
+    lattice, departure = _lattice(head, seen, bumps, domain, machine)
     target = _around(target, domain, lattice)
     known = target.lipschitz()
     if known is None:
@@ -80,18 +80,18 @@ def _bound(
     heavier = min(
         product_up(ratio_excess(scores), rest), max(0.0, add_up(furthest(lattice.steps, lattice.counts), -rest))
     )
-    if not np.isfinite(found.sums):
-        got = f"{len(found.values):,} centres"
+    if not np.isfinite(head.sums):
+        got = f"{len(head.values):,} centres"
         raise RefusalError(f"{machine.name} can add up so many terms", got, "Use a smaller grid or a higher precision")
     rounding = add_up(
-        product_up(constant, add_up(heavier, moved)), _values(found.values, target, lattice.centres, n), found.written
+        product_up(constant, add_up(heavier, moved)), _values(head.values, target, lattice.centres, n), head.written
     )
     return {"spacing": product_up(constant, half), "leakage": product_up(constant, rest), "rounding": rounding}
 
 
-def _lattice(found: Scores, seen: Coordinates, bumps: Bumps, domain: Box, machine: Machine) -> tuple[Lattice, float]:
+def _lattice(head: Scores, seen: Coordinates, bumps: Bumps, domain: Box, machine: Machine) -> tuple[Lattice, float]:
     """Which bumps each key sums, as a product grid, and the largest departure of the run from beta times that sum."""
-    inputs, scores = len(seen.scale), found.slope.mid
+    inputs, scores = len(seen.scale), head.slope.mid
     used = scores[scores != 0]
     sharpness = float(np.median(used)) if len(used) else 0.0
     if not sharpness > 0:
@@ -106,8 +106,8 @@ def _lattice(found: Scores, seen: Coordinates, bumps: Bumps, domain: Box, machin
     _all_once(chosen, bumps, counts)
     ideal = np.zeros_like(scores)
     np.put_along_axis(ideal, chosen, sharpness, axis=1)
-    off = dot(Up.of(found.slope - Balls.exact(ideal)), Up.of(found.box)) + Up.of(found.constant)
-    off = off + dot(Up.of(found.lever), found.error) + found.noise
+    off = dot(Up.of(head.slope - Balls.exact(ideal)), Up.of(head.box)) + Up.of(head.constant)
+    off = off + dot(Up.of(head.lever), head.error) + head.noise
     return _positions(chosen, sharpness, seen, bumps, counts, domain, machine), float(off.most())
 
 
@@ -166,11 +166,11 @@ def _around(target: Target, domain: Box, lattice: Lattice) -> Target:
 
 def _beyond(seen: Coordinates, bumps: Bumps) -> Array:
     """How far u may run beyond the outermost cells, an input."""
-    found = []
+    beyond = []
     for r, (low, high) in enumerate(zip(seen.low, seen.high, strict=True)):
         places = bumps.place[bumps.owner == r]
-        found.append(max(0.0, places.min() - 0.5 - low, high - places.max() - 0.5))
-    return np.asarray(np.nextafter(np.array(found), np.inf))
+        beyond.append(max(0.0, places.min() - 0.5 - low, high - places.max() - 0.5))
+    return np.asarray(np.nextafter(np.array(beyond), np.inf))
 
 
 def _worst(bumps: Bumps, inputs: int) -> Array:

@@ -15,7 +15,7 @@ from attnforge.balls import Balls, Machine, Up, gamma
 from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.affine_scores import Scores, check_clear, head_scores, keys_and_values
 from attnforge.certification.bumps import Bumps
-from attnforge.certification.tokens import Tokens, mixed_linear, project, whole_input
+from attnforge.certification.tokens import Tokens, linear, project, whole_input
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear, Softmax
 from attnforge.network.apply import apply_layer
@@ -68,7 +68,7 @@ def _inputs(bumps: Bumps, machine: Machine) -> Tokens:
 def _mapped(layer: Linear, state: Tokens, rows: int, machine: Machine) -> Tokens:
     if rows != 1:
         raise CertificateError("Centres are made of one row of bumps", f"{rows} rows", "Rebuild the network")
-    return mixed_linear(layer, state, machine)
+    return linear(layer, state, machine)
 
 
 def check_slices(layers: list[Layer], n: int, asked: npt.NDArray[np.int64], rows: int, width: int) -> None:

@@ -149,7 +149,7 @@ def _apart(graph: Graph, target: object, outputs: Sequence[Node]) -> float:
 def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tuple[list[float], list[float]]:
     """Local errors of inputs and registers, layer by layer: in exact arithmetic, and by the dtype."""
     model = statement.machine
-    rounded = [_input_rounding(side, model) for side in graph.box] + [0.0] * len(written)
+    rounded = [float(model.cast(Up.of(upper(absolute(side).upper)))) for side in graph.box] + [0.0] * len(written)
     fit = [0.0] * len(rounded)
     for depth in range(1, max(each.layer for each in written) + 1):
         composed = graph.compose(_added(fit, rounded))
@@ -159,12 +159,6 @@ def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tu
                 number = graph.inputs + i
                 fit[number], rounded[number] = local_error(each, graph, composed, i, statement)
     return fit, rounded
-
-
-def _input_rounding(side: Interval, model: Machine) -> float:
-    if model.name == "float64":
-        return 0.0
-    return float(Up.of(upper(absolute(side).upper)) * (model.roundoff * (1 + 2.0**-10)) + Up.of(model.underflow))
 
 
 def _composed(graph: Graph, local: Sequence[float], rounded: Sequence[float], statement: Statement) -> float:
