@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.balls.upward import Up
 from attnforge.errors import RefusalError
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ class Machine:
     largest: float
     underflow: float
     bytes: int
+
+    def cast(self, sizes: Up) -> Up:
+        """What float64 numbers of these sizes lose when they are rounded to the dtype; the half types through float32.
+
+        >>> float(MACHINES["float64"].cast(Up.of(1.0)))
+        0.0
+        """
+        if self.name == "float64":
+            return sizes * 0.0
+        return sizes * (self.roundoff * (1 + 2.0**-10)) + self.underflow
 
 
 MACHINES = {

@@ -17,15 +17,14 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, Up, gamma
 from attnforge.balls.softmax import SoftmaxArithmetic
-from attnforge.certification.tokens import Tokens, count_roundings, inner, mixed_linear, project, whole_input
+from attnforge.certification.tokens import Tokens, count_roundings, inner, linear, one_layer, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.network import Attention, Head, Layer, Linear, Network
+from attnforge.network import Head, Linear, Network
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]
 
 CLEAR = 20.0  # scores off by more than this tell no cells apart
-ONE_HEAD = "This proof covers linear maps and one layer of one head"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,20 +83,16 @@ def read_scores(network: Network, domain: Box, machine: Machine) -> list[Scores]
     if not plain.cut and len(state.source) != n:
         raise CertificateError("A lengthened sequence ends with a reading of its first tokens", "all tokens read")
     query = project(state.rows(slice(n)), plain.head.query, machine)
-    keys, values = _keys(plain.head, rows, machine)
+    keys, values = keys_and_values(plain.head, rows, machine)
     box = Balls.between(lower, upper)
-    return [_scores(query.rows(slice(i, i + 1)), keys, values, plain.head.output, box, machine) for i in range(n)]
+    return [head_scores(query.rows(slice(i, i + 1)), keys, values, plain.head.output, box, machine) for i in range(n)]
 
 
 def one_head(network: Network) -> OneHead:
     """The linear maps and the only head of a network; others are refused."""
-    kinds = [type(layer) for layer in network.layers]
-    at = kinds.index(Attention) if kinds.count(Attention) == 1 else -1
-    attention, encode = network.layers[at], tuple(layer for layer in network.layers[:at] if isinstance(layer, Linear))
-    plain = isinstance(attention, Attention) and len(attention.heads) == 1 and not attention.residual
-    if at < 0 or not plain or len(encode) != at or not isinstance(attention, Attention):
-        raise CertificateError(ONE_HEAD, "other layers", "Rebuild the network")
-    _check_read_out(network.layers[at + 1 :], network.tokens or 1)
+    encode, attention = one_layer(network)
+    if len(attention.heads) != 1:
+        raise CertificateError("This proof covers one head", f"{len(attention.heads)} heads", "Rebuild the network")
     head, source = attention.heads[0], "state" if network.context is None else "context"
     rows = head.key_rows
     own = rows is None and network.context is None
@@ -106,28 +101,18 @@ def one_head(network: Network) -> OneHead:
         raise CertificateError(requirement, "other keys", "Rebuild the network")
     if head.query_rows.kind != "all":
         raise CertificateError("Every token asks the head", "some rows only", "Rebuild the network")
-    return OneHead(encode, head, len(network.layers) > at + 1)
-
-
-def _check_read_out(after: tuple[Layer, ...], tokens: int) -> None:
-    """Raise unless all that follows attention, if anything does, is reading the first tokens of a padded sequence."""
-    for layer in after:
-        term = layer.terms[0] if isinstance(layer, Linear) and len(layer.terms) == 1 else None
-        mix = None if term is None or term.map is not None else term.mix
-        added = isinstance(layer, Linear) and layer.constant is not None
-        if mix is None or added or len(after) > 1 or not np.array_equal(mix, np.eye(tokens, mix.shape[1])):
-            raise CertificateError("After attention, only the first tokens are read", "another mixing")
+    return OneHead(encode, head, len(network.layers) > len(encode) + 1)
 
 
 def _rows(layers: tuple[Linear, ...], lower: Array, upper: Array, shape: tuple[int, int], machine: Machine) -> Tokens:
     """The rows that an input becomes."""
     tokens = whole_input(lower.reshape(shape), upper.reshape(shape), machine)
     for layer in layers:
-        tokens = mixed_linear(layer, tokens, machine)
+        tokens = linear(layer, tokens, machine)
     return tokens
 
 
-def _keys(head: Head, rows: Tokens, machine: Machine) -> tuple[Tokens, Tokens]:
+def keys_and_values(head: Head, rows: Tokens, machine: Machine) -> tuple[Tokens, Tokens]:
     """Keys and values: maps of rows, or constants of no input."""
     if head.key is not None and head.value is not None:
         keys, values = project(rows, head.key, machine), project(rows, head.value, machine)
@@ -145,7 +130,7 @@ def _constant(rows: Array | None) -> Tokens:
     return Tokens(np.zeros(p, dtype=np.int64), box, slope, Balls.exact(made), np.zeros((p, width)))
 
 
-def _scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Balls, machine: Machine) -> Scores:
+def head_scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Balls, machine: Machine) -> Scores:
     """One query token's scores; refused where a product of two inputs enters."""
     (count, r), tilt, error = keys.constant.shape, query.slope[0], Up.of(query.error[0])
     moving = np.any(keys.slope.magnitude() > 0, axis=(0, 1))
@@ -158,10 +143,11 @@ def _scores(query: Tokens, keys: Tokens, values: Tokens, output: Array, box: Bal
     slope = _beside(along, 0, box.shape[0]) + _beside(
         keys.constant @ Balls(tilt.mid.T, tilt.rad.T), first, box.shape[0]
     )
-    told, sizes = Up.of(query.magnitude()[0]), Up.of(keys.magnitude())
+    asked, sizes = Up.of(query.magnitude()[0]), Up.of(keys.magnitude())
+    products = int(np.count_nonzero((sizes.values > 0) & (asked.values > 0), axis=1).max(initial=0))
     swing = Up.of(inner(keys.slope, keys.box, Balls.exact(np.zeros((count, r)))))
     kernel = SoftmaxArithmetic(machine, count)
-    noise = dot(Up.of(keys.error), told) + dot(sizes, told) * kernel.scores(r)
+    noise = dot(Up.of(keys.error), asked) + dot(sizes, asked) * kernel.scores(products)
     noise = noise + dot(swing + Up.of(keys.constant.rad), error)
     noise = noise + kernel.log_weights() + Up.of(r * machine.underflow)
     check_clear(noise, machine)

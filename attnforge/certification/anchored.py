@@ -12,12 +12,12 @@ from attnforge.balls import Balls, Machine, add_up, product_up
 from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.row_of_anchors import Form, Keys, Row, read_keys, read_row
 from attnforge.certification.slab import slab
-from attnforge.certification.tokens import Tokens, input_tokens, linear
+from attnforge.certification.tokens import Tokens, input_tokens, linear, one_layer
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.border import border
 from attnforge.lemmas.disturbance import Disturbance, heads_disturbance
 from attnforge.lemmas.leakage import row_error
-from attnforge.network import Attention, Head, Linear, Network
+from attnforge.network import Head, Linear, Network
 from attnforge.targets import Box, Target, TruncatedForm
 
 Array = npt.NDArray[np.float64]
@@ -232,10 +232,10 @@ def _several(
     if not apart < 0.5:
         got = f"positions up to {apart:.2g} steps apart among {len(rows)} heads"
         raise RefusalError(f"In {problem.machine.name} the heads must agree on y", got, "Use fewer heads or anchors")
-    found = Disturbance(max(row.scores for row in rows), max(row.growth for row in rows), apart)
-    disturbed = heads_disturbance(c, sentinels, own, found, furthest, largest, grid.step)
+    disturbance = Disturbance(max(row.scores for row in rows), max(row.growth for row in rows), apart)
+    disturbed = heads_disturbance(c, sentinels, own, disturbance, furthest, largest, grid.step)
     if not disturbed < (len(rows) + 1) * largest:
-        got = f"rounding of scores by {found.scores:.2g}, of positions by {apart:.2g} steps"
+        got = f"rounding of scores by {disturbance.scores:.2g}, of positions by {apart:.2g} steps"
         remedy = "Use fewer heads or anchors, or a higher precision"
         raise RefusalError(f"{problem.machine.name} must keep the heads' borders together", got, remedy)
     moved = product_up(grid.step, rows[0].position(tokens))
@@ -288,16 +288,8 @@ def _values(problem: Problem, grid: Grid, keys: list[Keys], share: float) -> lis
 
 def problem_of(network: Network, target: Target, domain: Box, model: Machine) -> Problem:
     """Split the network into encoding, one layer of attention and a plain read-out of its first tokens."""
-    kinds = [type(layer) for layer in network.layers]
-    at = kinds.index(Attention) if Attention in kinds else -1
-    attention = network.layers[at]
-    before, after = network.layers[:at], network.layers[at + 1 :]
-    encode = tuple(layer for layer in before if isinstance(layer, Linear))
-    if not isinstance(attention, Attention) or attention.residual or len(encode) != len(before):
-        raise CertificateError("This proof covers linear maps, one layer of attention, and a read-out", str(kinds))
-    form = target.truncated_form()
-    tokens = network.tokens or 1
-    _check_read_out(after, tokens)
+    encode, attention = one_layer(network)
+    form, tokens = target.truncated_form(), network.tokens or 1
     for head in attention.heads:
         _check_asking(head, network.tokens)
     box = domain.fixed((tokens, network.features))
@@ -312,22 +304,14 @@ def problem_of(network: Network, target: Target, domain: Box, model: Machine) ->
 
 def _check_asking(head: Head, tokens: int | None) -> None:
     """Raise unless every token that is read asks; one of any number of tokens reads none but itself."""
-    asked, told = head.query_rows.indices, head.key_rows
+    asked, keys = head.query_rows.indices, head.key_rows
     if asked is not None and (tokens is None or not np.array_equal(asked, np.arange(tokens))):
         raise CertificateError(
             "Every token asks the head, in order", f"tokens {asked.tolist()}"[:80], "Certify it against its own target"
         )
-    if tokens is None and told is not None and told.kind != "own":
+    if tokens is None and keys is not None and keys.kind != "own":
         raise CertificateError(
             "One of any number of tokens reads none but itself",
-            f"{told.kind} tokens",
+            f"{keys.kind} tokens",
             "Certify it against its own target",
         )
-
-
-def _check_read_out(after: tuple[object, ...], tokens: int) -> None:
-    for layer in after:
-        plain = isinstance(layer, Linear) and len(layer.terms) == 1 and layer.constant is None
-        mix = layer.terms[0].mix if plain and isinstance(layer, Linear) and layer.terms[0].map is None else None
-        if mix is None or not np.array_equal(mix, np.eye(tokens, mix.shape[1])):
-            raise CertificateError("After attention, only the first tokens are read", "another layer")

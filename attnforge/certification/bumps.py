@@ -10,6 +10,7 @@ rounding of their sum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +18,8 @@ import numpy.typing as npt
 
 from attnforge.balls import Balls, Machine, add_up, gamma, product_up
 from attnforge.balls.softmax import SoftmaxArithmetic
-from attnforge.certification.anchored import Problem
-from attnforge.certification.three_keys import bound_gate
-from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
-from attnforge.effort import check_time
+from attnforge.certification.three_keys import bound_layer
+from attnforge.certification.tokens import Tokens, inner, linear, project, whole_input
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear
 from attnforge.targets import Box, TruncatedForm
@@ -58,7 +57,7 @@ def read_coordinates(layers: list[Layer], domain: Box, tokens: int, machine: Mac
     while layers and not _is_ramps(layers[0]):
         layer = layers.pop(0)
         if isinstance(layer, Linear):
-            rows = mixed_linear(layer, rows, machine)
+            rows = linear(layer, rows, machine)
         elif isinstance(layer, Attention):
             rows = uniform(layer, rows, machine)
         else:
@@ -119,7 +118,7 @@ def read_bumps(layer: Layer, seen: Coordinates, machine: Machine) -> Bumps:
         raise CertificateError("Bumps are written by a layer of ramps without residual", type(layer).__name__)
     features = layer.heads[0].output.shape[1]
     write = np.vstack([_written(head, features) for head in layer.heads])
-    ramps = [_ramp(head, seen, machine) for head in layer.heads]
+    ramps = _ramps(layer.heads, seen, machine)
     owner, place, error = np.zeros(features, dtype=np.int64), np.zeros(features), np.zeros(features)
     for feature in range(features):
         rising, falling = np.flatnonzero(write[:, feature] > 0), np.flatnonzero(write[:, feature] < 0)
@@ -155,31 +154,21 @@ def _written(head: Head, features: int) -> Array:
     return head.output
 
 
-def _ramp(head: Head, seen: Coordinates, machine: Machine) -> _Ramp:
-    """The head's error as a gate for clamp(u - a, 0, 1) on the range of u."""
-    check_time("reading bumps")
-    claims, inputs = head.claims, len(seen.scale)
+def _ramps(heads: Sequence[Head], seen: Coordinates, machine: Machine) -> list[_Ramp]:
+    """The heads' errors as gates for clamp(u - a, 0, 1) on the ranges of u."""
+    found = [_claimed(head, len(seen.scale)) for head in heads]
+    owner, start = (np.array(each) for each in zip(*found, strict=True))
+    zeros = np.zeros(len(heads))
+    own = Balls.exact(np.eye(len(seen.scale) + 1)[owner])
+    form = TruncatedForm(own, Balls.exact(-start), Balls.exact(zeros), Balls.exact(zeros + 1))
+    alone = [replace(head, output=np.ones((1, 1))) for head in heads]
+    parts = bound_layer(alone, form, np.append(seen.low, 1.0), np.append(seen.high, 1.0), machine)
+    return [_Ramp(*ramp, add_up(*each)) for ramp, each in zip(found, parts.tolist(), strict=True)]
+
+
+def _claimed(head: Head, inputs: int) -> tuple[int, float]:
+    """The feature that a ramp reads, and where it starts."""
+    claims = head.claims
     if claims is None or head.value is None or head.value.shape != (inputs + 1, 1) or "low" not in claims.roles:
         raise CertificateError("A ramp is a gate on one feature, with a low key", "another head")
-    start = float(claims.positions[claims.roles.index("low")])
-    owner = int(np.abs(head.value[:-1, 0]).argmax())
-    touched = np.any(head.query != 0, axis=1) | np.any(head.value != 0, axis=1)
-    touched |= False if head.key is None else np.any(head.key != 0, axis=1)
-    touched[[owner, inputs]] = True
-    used = np.flatnonzero(touched)
-    small = replace(
-        head,
-        query=head.query[used],
-        key=None if head.key is None else head.key[used],
-        value=head.value[used],
-        output=np.ones((1, 1)),
-    )
-    form = TruncatedForm(
-        Balls.exact((used == owner).astype(np.float64)[None]),
-        Balls.exact(np.array([-start])),
-        Balls.exact(0.0),
-        Balls.exact(1.0),
-    )
-    low, high = np.append(seen.low, 1.0)[None, used], np.append(seen.high, 1.0)[None, used]
-    parts = bound_gate(Problem((), (small,), form, low, high, 0, machine, exact_inputs=True))
-    return _Ramp(owner, start, add_up(*parts.values()))
+    return int(np.abs(head.value[:-1, 0]).argmax()), float(claims.positions[claims.roles.index("low")])

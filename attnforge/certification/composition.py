@@ -13,7 +13,6 @@ domain with the distance from them as one more part of the same equation, whose 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from attnforge.balls import Balls, Machine, Up, gamma, sum_rounding
 from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.registers import Forms, Registers
-from attnforge.certification.three_keys import PARTS, Gates, bound_gates
+from attnforge.certification.three_keys import PARTS, bound_layer
 from attnforge.certification.tokens import count_roundings
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
@@ -32,7 +31,6 @@ from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, Trun
 from attnforge.targets.relu_network import interval_stage
 
 Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 MOVED, ROUNDING = 0, 3  # columns: the distance from the middle of the domain, and PARTS, the last of which is rounding
 
@@ -96,10 +94,8 @@ def bound_relu_network(network: Network, target: Target, domain: Box, machine: M
 
 def _start(low: Array, high: Array, machine: Machine) -> State:
     """The inputs, rounded to the dtype unless it is float64."""
-    box, once = Balls.between(low, high), Up.zeros(len(low))
-    if machine.name != "float64":  # a float64 reaches the half types through float32: two roundings
-        once = Up.between(low, high) * (machine.roundoff * (1 + 2.0**-10)) + Up.of(np.full(len(low), machine.underflow))
-    registers, noise = Registers(), _columns(Up.of(box.rad), once)
+    box, registers = Balls.between(low, high), Registers()
+    noise = _columns(Up.of(box.rad), machine.cast(Up.between(low, high)))
     return State(registers, registers.start(noise), Place(low, high, Balls.exact(box.mid), noise))
 
 
@@ -234,22 +230,16 @@ def _neurons(
     low, high = (np.append(ends, one) for ends in place.run)
     weights = np.array([_written(j, head, len(heads)) for j, head in enumerate(heads)])
     local, (a, b) = np.zeros((len(heads), 3)), (np.empty(len(heads)) for _ in range(2))
-    alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = defaultdict(list)
     for j, head in enumerate(heads):
-        check_time("proving neurons")
-        used = _used(head, j)
         a[j], b[j] = _interval(stage, head, low[j], high[j])
-        if head.key_rows is None:
-            clamp = _clamp(np.array([j]), used[None], a[j], b[j])
-            local[j] = _anchored(head, used, clamp, low, high, machine)
-        else:
-            alike[len(used), head.memory_size, *head.output.shape, *head.query.shape].append((j, used))
-    for members in alike.values():
-        rows = np.array([j for j, _ in members])
-        used = np.array([features for _, features in members])
-        gates = _gates([heads[j] for j in rows], rows, used)
-        form = _clamp(rows, used, a[rows], b[rows])
-        local[rows] = bound_gates(Problem((), (), form, low[used], high[used], 0, machine, exact_inputs=True), gates).T
+    ends = Balls.exact(a), Balls.exact(b)
+    form = TruncatedForm(Balls.exact(np.eye(len(heads), len(low))), Balls.exact(np.zeros(len(heads))), *ends)
+    alone = [replace(head, output=np.ones((1, 1))) for head in heads]
+    gates = np.array([j for j, head in enumerate(heads) if head.key_rows is not None], dtype=np.int64)
+    some = TruncatedForm(*(each[gates] for each in (form.weights, form.offsets, *ends)))
+    local[gates] = bound_layer([alone[j] for j in gates], some, low, high, machine)
+    for j in np.setdiff1d(np.arange(len(heads)), gates):
+        local[j] = _anchored(alone[j], j, form, low, high, machine)
     beyond = Up.zeros(len(heads)) if stage.upper is not None else Up.of(np.maximum(place.high - b, 0.0))
     beyond = beyond + (Up.zeros(len(heads)) if stage.lower is not None else Up.of(np.maximum(a - place.low, 0.0)))
     size, wanted = Up.between(a, b), Balls.exact(1.0) - Balls.exact(stage.slope)
@@ -269,41 +259,14 @@ def _written(j: int, head: Head, n: int) -> float:
     return float(weight)
 
 
-def _clamp(rows: Indices, used: Indices, a: npt.ArrayLike, b: npt.ArrayLike) -> TruncatedForm:
-    """The target of each row: the clamp of its own feature, among those that its head reads."""
-    own = (used == rows[:, None]).astype(np.float64)
-    return TruncatedForm(Balls.exact(own), Balls.exact(np.zeros(len(rows))), Balls.exact(a), Balls.exact(b))
-
-
-def _gates(heads: Sequence[Head], rows: Indices, used: Indices) -> Gates:
-    """Heads of one shape as gates, each on the features it reads; their scores say which key stands for which end."""
-    query, key, value = (_stacked([getattr(head, name) for head in heads], used) for name in ("query", "key", "value"))
-    keys, values = (_stacked([getattr(head, name) for head in heads]) for name in ("memory_keys", "memory_values"))
-    own = (used == rows[:, None]).argmax(axis=1)
-    slopes = np.einsum("nr,nkr->nk", query[np.arange(len(rows)), own], keys - key[:, -1:])  # of scores, by the feature
-    roles = ["low" if slope < 0 else "high" for slope in slopes[0]]
-    alike = np.all((slopes < 0) == [role == "low" for role in roles])
-    if not alike or not np.all((np.abs(slopes) > 0) & np.isfinite(slopes)):
-        raise CertificateError("The scores of a gate's keys rise or fall with its feature", "others", "Rebuild it")
-    return Gates(query, key, value, np.ones((len(rows), 1, 1)), keys, values, np.abs(slopes[:, 0]), (*roles, "self"))
-
-
-def _stacked(matrices: Sequence[Array | None], used: Indices | None = None) -> Array:
-    """Matrices of several heads, or those of their rows that are used."""
-    present = [matrix for matrix in matrices if matrix is not None]
-    if len(present) < len(matrices):
-        raise CertificateError("A gate has a self key and constant ones", "none", "Rebuild the network")
-    return np.stack(present if used is None else [m[features] for m, features in zip(present, used, strict=True)])
-
-
-def _anchored(
-    head: Head, used: Indices, clamp: TruncatedForm, low: Array, high: Array, machine: Machine
-) -> tuple[float, ...]:
+def _anchored(head: Head, j: int, form: TruncatedForm, low: Array, high: Array, machine: Machine) -> list[float]:
     """The local error of a row of anchors."""
-    small = replace(head, query=head.query[used], output=np.ones((1, 1)))
-    box = low[None, used], high[None, used]
-    parts = bound_anchored(Problem((), (small,), clamp, *box, 0, machine, exact_inputs=True))
-    return tuple(parts[part] for part in PARTS)
+    check_time("proving neurons")
+    used = np.flatnonzero(head.reads | (form.weights.mid[j] > 0))
+    own = TruncatedForm(form.weights[j : j + 1, used], form.offsets[j : j + 1], form.lower[j], form.upper[j])
+    small, box = replace(head, query=head.query[used]), (low[None, used], high[None, used])
+    parts = bound_anchored(Problem((), (small,), own, *box, 0, machine, exact_inputs=True))
+    return [parts[part] for part in PARTS]
 
 
 def _interval(stage: Activation, head: Head, low: float, high: float) -> tuple[float, float]:
@@ -318,15 +281,6 @@ def _interval(stage: Activation, head: Head, low: float, high: float) -> tuple[f
     a = min(low - beyond, (b or 0.0) - 1.0) if a is None else a
     b = max(high + beyond, a + 1.0) if b is None else b
     return a, b
-
-
-def _used(head: Head, j: int) -> Indices:
-    """The features the head reads, feature j among them."""
-    touched = np.any(head.query != 0, axis=1)
-    for matrix in (head.key, head.value):
-        touched = touched if matrix is None else touched | np.any(matrix != 0, axis=1)
-    touched[j] = True
-    return np.flatnonzero(touched)
 
 
 def _copied(head: Head, stage: Activation, place: Place, one: float, machine: Machine) -> Up:

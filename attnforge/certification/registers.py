@@ -22,6 +22,9 @@ Lipschitz certificates for layered networks; plain products of $|W|$ or of $\|W\
 step besides, a Lipschitz constant q in the Euclidean norm, bounds $\|\delta_{t+1}\| \le q\|\delta_t\| + \|\lambda\|$.
 That is all that long chains need on the way; one sweep of adjoints at the end gives the error entry by entry.
 
+**Graphs.** A register that is a function of several forms is one entry a form, which its readers add up
+(:mod:`.graph.blocks`); layers of ReLU networks (:mod:`.composition`) are blocks as they stand.
+
 Errors have named parts, columns that obey the same equation one by one. The same sums bound how far registers move when
 the inputs do: one part may be the radius of the box around its middle. All arrays may have leading axes, for boxes.
 """

@@ -18,33 +18,27 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, product_up
+from attnforge.balls import Balls, Machine, Up, add_up, product_up
+from attnforge.certification.affine_scores import Scores, dot
 from attnforge.certification.bumps import Bumps, Coordinates, read_bumps, read_coordinates
-from attnforge.certification.scores import Retrieval, read_literal, read_memory, read_softmax
+from attnforge.certification.scores import read_head, read_softmax
 from attnforge.certification.target_range import values_at
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.bumps import furthest, product_grid
 from attnforge.lemmas.softmax import ratio_excess
-from attnforge.network import Layer, Linear, Network
+from attnforge.network import Layer, Network, Softmax
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 
-def bound_two_layer(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
-    """Named parts for bumps and a head that retrieves: ``spacing``, ``leakage``, ``rounding``."""
+def bound_retrieval(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
+    """Named parts for bumps and a head that retrieves, or a softmax: ``spacing``, ``leakage``, ``rounding``."""
     layers, seen, bumps = _first(network, domain, machine)
-    read = read_literal if isinstance(layers[0], Linear) else read_memory
-    found = read(layers, network.tokens or 1, seen.rows, bumps, machine)
-    return _bound(found, seen, bumps, target, domain, machine, network.tokens or 1)
-
-
-def bound_softmax_tail(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
-    """Named parts for bumps and a softmax over features: ``spacing``, ``leakage``, ``rounding``."""
-    layers, seen, bumps = _first(network, domain, machine)
-    found = read_softmax(layers, network.tokens or 1, bumps, machine)
-    return _bound(found, seen, bumps, target, domain, machine, network.tokens or 1)
+    read = read_softmax if Softmax in map(type, layers) else read_head
+    head = read(layers, network.tokens or 1, seen.rows, bumps, machine)
+    return _bound(head, seen, bumps, target, domain, machine, network.tokens or 1)
 
 
 def _first(network: Network, domain: Box, machine: Machine) -> tuple[list[Layer], Coordinates, Bumps]:
@@ -58,8 +52,9 @@ def _first(network: Network, domain: Box, machine: Machine) -> tuple[list[Layer]
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """The centres: steps h_r, points an input, positions (N, D), and how far off a position may be, in steps (D,)."""
+    """The centres: beta, steps h_r, points an input, positions (N, D), how far off a position may be, in steps (D,)."""
 
+    sharpness: float
     steps: Array
     counts: tuple[int, ...]
     centres: Array
@@ -67,50 +62,53 @@ class Lattice:
 
 
 def _bound(
-    found: Retrieval, seen: Coordinates, bumps: Bumps, target: Target, domain: Box, machine: Machine, n: int
+    head: Scores, seen: Coordinates, bumps: Bumps, target: Target, domain: Box, machine: Machine, n: int
 ) -> dict[str, float]:
-    lattice, departure = _lattice(found, seen, bumps, domain, machine)
+    largest = float((dot(Up.of(head.slope), Up.of(head.box)) + Up.of(head.constant)).most())
+    if not 2 * largest < machine.largest:
+        raise RefusalError(f"Scores must fit {machine.name}", f"up to {largest:.3g}", "Lower the sharpness")
+    lattice, departure = _lattice(head, seen, bumps, domain, machine)
     target = _around(target, domain, lattice)
     known = target.lipschitz()
     if known is None:
         raise CertificateError("This bound rests on a Lipschitz constant", "none", "Pass lipschitz=")
     constant = known.in_sup_norm(len(seen.scale))
     beyond, worst = _beyond(seen, bumps), _worst(bumps, len(seen.scale))
-    scores = add_up(product_up(found.sharpness, add_up(*beyond, *worst)), departure, found.disturbance)
-    half, rest = product_grid(found.sharpness, lattice.steps, lattice.counts)
+    scores = add_up(product_up(lattice.sharpness, add_up(*beyond, *worst)), departure)
+    half, rest = product_grid(lattice.sharpness, lattice.steps, lattice.counts)
     moved = float((lattice.steps * (seen.shift + beyond + lattice.slip)).max()) * (1 + 2.0**-40)
     heavier = min(
         product_up(ratio_excess(scores), rest), max(0.0, add_up(furthest(lattice.steps, lattice.counts), -rest))
     )
-    values, largest = _values(found.values, target, lattice.centres, n), float(found.values.magnitude().max())
-    if not np.isfinite(found.relative):
-        got = f"{len(found.scores):,} centres"
+    if not np.isfinite(head.sums):
+        got = f"{len(head.values):,} centres"
         raise RefusalError(f"{machine.name} can add up so many terms", got, "Use a smaller grid or a higher precision")
     rounding = add_up(
-        product_up(constant, add_up(heavier, moved)),
-        values,
-        found.written,
-        product_up(found.relative, largest),
-        product_up(len(found.scores), machine.underflow, largest + 1.0),
+        product_up(constant, add_up(heavier, moved)), _values(head.values, target, lattice.centres, n), head.written
     )
     return {"spacing": product_up(constant, half), "leakage": product_up(constant, rest), "rounding": rounding}
 
 
-def _lattice(found: Retrieval, seen: Coordinates, bumps: Bumps, domain: Box, machine: Machine) -> tuple[Lattice, float]:
-    """Which bumps each key sums, as a product grid, and the largest departure of a score from beta times that sum."""
-    inputs = len(seen.scale)
-    chosen = np.empty((len(found.scores), inputs), dtype=np.int64)
+def _lattice(head: Scores, seen: Coordinates, bumps: Bumps, domain: Box, machine: Machine) -> tuple[Lattice, float]:
+    """Which bumps each key sums, as a product grid, and the largest departure of the run from beta times that sum."""
+    inputs, scores = len(seen.scale), head.slope.mid
+    used = scores[scores != 0]
+    sharpness = float(np.median(used)) if len(used) else 0.0
+    if not sharpness > 0:
+        raise CertificateError("Scores rise with the bumps", f"beta = {sharpness}", "Rebuild the network")
+    chosen = np.empty((len(scores), inputs), dtype=np.int64)
     for r in range(inputs):
         own = np.flatnonzero(bumps.owner == r)
         if len(own) == 0 or not np.all(np.diff(np.sort(bumps.place[own])) == 1.0):
             raise CertificateError("The bumps of an input stand one step apart", f"{len(own)} bumps of input {r}")
-        chosen[:, r] = own[found.scores[:, own].argmax(axis=1)]
+        chosen[:, r] = own[scores[:, own].argmax(axis=1)]
     counts = tuple(int(np.sum(bumps.owner == r)) for r in range(inputs))
     _all_once(chosen, bumps, counts)
-    ideal = np.zeros_like(found.scores)
-    np.put_along_axis(ideal, chosen, found.sharpness, axis=1)
-    off = float(np.abs(found.scores - ideal).sum(axis=1).max()) * float(1 + bumps.error.max()) * (1 + 2.0**-40)
-    return _positions(chosen, seen, bumps, counts, domain, machine), off
+    ideal = np.zeros_like(scores)
+    np.put_along_axis(ideal, chosen, sharpness, axis=1)
+    off = dot(Up.of(head.slope - Balls.exact(ideal)), Up.of(head.box)) + Up.of(head.constant)
+    off = off + dot(Up.of(head.lever), head.error) + head.noise
+    return _positions(chosen, sharpness, seen, bumps, counts, domain, machine), float(off.most())
 
 
 def _all_once(chosen: Indices, bumps: Bumps, counts: tuple[int, ...]) -> None:
@@ -126,7 +124,13 @@ def _all_once(chosen: Indices, bumps: Bumps, counts: tuple[int, ...]) -> None:
 
 
 def _positions(
-    chosen: Indices, seen: Coordinates, bumps: Bumps, counts: tuple[int, ...], domain: Box, machine: Machine
+    chosen: Indices,
+    sharpness: float,
+    seen: Coordinates,
+    bumps: Bumps,
+    counts: tuple[int, ...],
+    domain: Box,
+    machine: Machine,
 ) -> Lattice:
     """Centres (N, D) in the inputs' own units: where s v + t is the place of their bumps.
 
@@ -145,7 +149,7 @@ def _positions(
     stands = Balls.exact(scale[owner]) * Balls.exact(centres) + Balls.exact(seen.start[owner])
     off = (stands - Balls.exact(bumps.place)).magnitude()
     slip = np.array([off[owner == r].max() for r in range(len(scale))]) * ~flat
-    return Lattice(steps, counts, centres[chosen], slip)
+    return Lattice(sharpness, steps, counts, centres[chosen], slip)
 
 
 def _around(target: Target, domain: Box, lattice: Lattice) -> Target:
@@ -162,11 +166,11 @@ def _around(target: Target, domain: Box, lattice: Lattice) -> Target:
 
 def _beyond(seen: Coordinates, bumps: Bumps) -> Array:
     """How far u may run beyond the outermost cells, an input."""
-    found = []
+    beyond = []
     for r, (low, high) in enumerate(zip(seen.low, seen.high, strict=True)):
         places = bumps.place[bumps.owner == r]
-        found.append(max(0.0, places.min() - 0.5 - low, high - places.max() - 0.5))
-    return np.asarray(np.nextafter(np.array(found), np.inf))
+        beyond.append(max(0.0, places.min() - 0.5 - low, high - places.max() - 0.5))
+    return np.asarray(np.nextafter(np.array(beyond), np.inf))
 
 
 def _worst(bumps: Bumps, inputs: int) -> Array:
@@ -174,10 +178,10 @@ def _worst(bumps: Bumps, inputs: int) -> Array:
     return np.array([bumps.error[bumps.owner == r].max() for r in range(inputs)])
 
 
-def _values(values: Balls, target: Target, centres: Array, n: int) -> float:
+def _values(values: Array, target: Target, centres: Array, n: int) -> float:
     """How far the values (N, n k) may be from the target's own at the centres."""
     wanted = values_at(target, centres)
     if wanted.shape != values.shape:
         got = f"{values.shape[1] // n} outputs a token"
         raise CertificateError("Network and target must have the same shape", got, "Certify it against its own target")
-    return float((values - wanted).magnitude().max())
+    return float((Balls.exact(values) - wanted).magnitude().max())

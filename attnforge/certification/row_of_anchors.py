@@ -88,13 +88,13 @@ def read_keys(head: Head, tokens: Tokens, machine: Machine, output: int) -> Keys
         plain = head.key_rows.kind == "all" and head.key_rows.source == "state"
         if not plain or head.memory_size or head.key is None or head.value is None:
             raise CertificateError("This proof reads heads whose keys are memory, or all tokens", head.key_rows.kind)
-        rows, told = project(tokens, head.key, machine), project(tokens, head.value, machine)
-        if np.any(rows.slope.magnitude()) or np.any(told.slope.magnitude()):
+        rows, valued = project(tokens, head.key, machine), project(tokens, head.value, machine)
+        if np.any(rows.slope.magnitude()) or np.any(valued.slope.magnitude()):
             raise CertificateError(
                 "The keys and values of this construction are constant", "keys that depend on the input"
             )
-        keys, key_error, values = rows.constant, rows.error, told.constant
-        error = float((told.error @ np.abs(head.output)).max())
+        keys, key_error, values = rows.constant, rows.error, valued.constant
+        error = float((valued.error @ np.abs(head.output)).max())
     written = values @ Balls.exact(head.output)
     if np.any(np.delete(written.magnitude(), output, axis=1)):
         raise CertificateError("A head writes one value into its output feature, nothing elsewhere", "other entries")

@@ -23,7 +23,7 @@ from attnforge.certification.enclosure.stack import prove_stack
 from attnforge.certification.graph.layout import is_graph
 from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.in_context.head import bound_head
-from attnforge.certification.retrieval import bound_softmax_tail, bound_two_layer
+from attnforge.certification.retrieval import bound_retrieval
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.three_keys import bound_gate
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, RefusalError, TargetError
@@ -283,8 +283,7 @@ RULES = (
     Rule(prove_graph, lambda statement: is_graph(statement.run), only=True),
     Rule(_truncated, _is_truncated),
     Rule(_rectified, _is_rectified),
-    Rule(_regular(_parts(bound_softmax_tail), lambda *_: False), _is_tail),
-    Rule(_regular(_parts(bound_two_layer), lambda *_: False), _is_deep),
+    Rule(_regular(_parts(bound_retrieval), lambda *_: False), lambda statement: not _has_one_layer(statement)),
     Rule(_CELLS, lambda _: True, inputs=2),
     Rule(_CELLS, lambda statement: _has_one_layer(statement) and (not _is_soft(statement) or _is_mixed(statement))),
     Rule(_enclosed, _is_soft),

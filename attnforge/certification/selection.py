@@ -26,6 +26,7 @@ import numpy.typing as npt
 from attnforge.balls import Up, add_up, gamma
 from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.affine_scores import Scores, dot
+from attnforge.certification.enclosure.model_layers import largest_mean
 from attnforge.certification.target_range import Range, range_of, seen_at
 from attnforge.effort import NORMAL, Effort
 from attnforge.targets import Box, Formula, Target
@@ -239,12 +240,11 @@ def _error(level: _Level, weights: _Weights, keys: _Keys, low: Array, high: Arra
     few = np.flatnonzero((counts > 1) & (counts <= FEW) & calm)
     if len(few):
         pairs, present = _table(level.starts[few], counts[few])
-        bottom = np.where(present, np.exp((weights.middle - reach)[pairs]) * (1 - 2.0**-44), 0.0)
-        top = np.where(present, np.exp((weights.middle + reach)[pairs]) * (1 + 2.0**-44), 0.0)
-        for k in range(keys.values.shape[1]):
-            values = np.where(present, keys.values[level.key[pairs], k], 0.0)
-            least[few, k] = np.maximum(least[few, k], -_extreme(-values, bottom, top))
-            most[few, k] = np.minimum(most[few, k], _extreme(values, bottom, top))
+        bottom = np.where(present, np.exp((weights.middle - reach)[pairs]) * (1 - 2.0**-44), 0.0)[..., None]
+        top = np.where(present, np.exp((weights.middle + reach)[pairs]) * (1 + 2.0**-44), 0.0)[..., None]
+        values = np.where(present[..., None], keys.values[level.key[pairs]], 0.0)
+        least[few] = np.maximum(least[few], -largest_mean(-values, bottom, top))
+        most[few] = np.minimum(most[few], largest_mean(values, bottom, top))
     return np.asarray(np.maximum(most - low, high - least).max(axis=1))
 
 
@@ -253,23 +253,3 @@ def _table(starts: Indices, counts: Indices) -> tuple[Indices, npt.NDArray[np.bo
     columns = np.arange(counts.max())
     present = columns < counts[:, None]
     return starts[:, None] + np.where(present, columns, 0), present
-
-
-def _extreme(values: Array, bottom: Array, top: Array) -> Array:
-    """Upper bound (B,) of sum e v / sum e over e between bottom and top, entries (B, m); absent keys have e = 0.
-
-    Values are counted from a middle one, and 2^-42 of their spread is added for rounding: sums of m <= 64 terms,
-    at most as large as the spread times the weights.
-    """
-    order = np.argsort(values, axis=1)
-    values, bottom, top = (np.take_along_axis(array, order, axis=1) for array in (values, bottom, top))
-    origin = values[:, :1] / 2 + values[:, -1:] / 2
-    shifted = values - origin
-
-    def cuts(lower: Array, upper: Array) -> Array:
-        before, after = np.cumsum(lower, axis=1), np.cumsum(upper[:, ::-1], axis=1)[:, ::-1]
-        return np.concatenate([after[:, :1], before[:, :-1] + after[:, 1:], before[:, -1:]], axis=1)
-
-    best = (cuts(bottom * shifted, top * shifted) / cuts(bottom, top)).max(axis=1)
-    scale = np.abs(values).max(axis=1)
-    return np.asarray(best + origin[:, 0] + 2.0**-42 * (values[:, -1] - values[:, 0]) + 2.0**-50 * scale)

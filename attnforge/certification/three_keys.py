@@ -10,19 +10,24 @@ side, and d is taken around that end.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, add_up, product_up
+from attnforge.balls import Balls, Machine, add_up, product_up
 from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.anchored import Problem
 from attnforge.certification.row_of_anchors import check_output
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
+from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.lemmas.kink import far_key, kink
+from attnforge.network import Head
+from attnforge.targets import TruncatedForm
 
 Array = npt.NDArray[np.float64]
 CLEAR = 60.0  # e^-60 of a value is below a rounding of it in every dtype
@@ -87,8 +92,7 @@ def gate_of(problem: Problem) -> Gates:
         count = len(problem.lower)
         slopes = rows[count:] @ tilt - own
         roles = (*("self" for _ in range(count)), *map(_role, slopes))
-    if not len(slopes) or not (np.abs(slopes) > 0).all() or not np.isfinite(slopes).all():
-        raise CertificateError("A gate has a key whose score falls with y, one whose score rises, or both", "none")
+    _check_slopes(slopes)
     sharpness = np.abs(slopes[:1])
     written = head.output[:, problem.output : problem.output + 1]
     return Gates(head.query, head.key, head.value, written, head.memory_keys, head.memory_values, sharpness, roles)
@@ -96,6 +100,42 @@ def gate_of(problem: Problem) -> Gates:
 
 def _role(slope: float) -> str:
     return "low" if slope < 0 else "high"
+
+
+def _check_slopes(slopes: Array) -> None:
+    if not len(slopes) or not (np.abs(slopes) > 0).all() or not np.isfinite(slopes).all():
+        raise CertificateError("A gate has a key whose score falls with y, one whose score rises, or both", "none")
+
+
+def bound_layer(heads: Sequence[Head], form: TruncatedForm, low: Array, high: Array, machine: Machine) -> Array:
+    """The parts (n, 3) of n heads on features between these ends (m,), each a gate for its own row of the form.
+
+    Features are exact as the run has them. Heads write one value each; their own key is zero, and those of one shape
+    are looked at together, each on the features that it or its form reads.
+    """
+    parts, alike, read = np.empty((len(heads), 3)), defaultdict(list), form.weights.magnitude() > 0
+    for j, head in enumerate(heads):
+        check_time("proving gates")
+        w, keys = form.weights.mid[j], head.memory_keys
+        own = head.key_rows is not None and head.key_rows.kind == "own" and head.query_rows.indices is None
+        if not own or keys is None or np.count_nonzero(head.output) != 1 or head.output.shape[1] != 1:
+            raise CertificateError("A gate has an own key and constant ones, and writes one value", "another head")
+        used = np.flatnonzero(head.reads | read[j])
+        slopes = keys @ (w @ head.query) / max(float(w @ w), np.finfo(np.float64).tiny)
+        _check_slopes(slopes)
+        kind = len(used), head.query.shape, len(head.output), (*map(_role, slopes), "self")
+        alike[kind].append((j, used, abs(slopes[0])))
+    for (*_, roles), members in alike.items():
+        rows, used, sharpness = (np.array(each) for each in zip(*members, strict=True))
+        mine = TruncatedForm(form.weights[rows[:, None], used], form.offsets[rows], form.lower[rows], form.upper[rows])
+        query, key, value, output, memory, written = (
+            np.stack([np.asarray(getattr(heads[j], name)) for j in rows])
+            for name in ("query", "key", "value", "output", "memory_keys", "memory_values")
+        )
+        here = np.arange(len(rows))[:, None], used
+        gates = Gates(query[here], key[here], value[here], output, memory, written, sharpness, roles)
+        parts[rows] = bound_gates(Problem((), (), mine, low[used], high[used], 0, machine, exact_inputs=True), gates).T
+    return parts
 
 
 def bound_gates(problem: Problem, gates: Gates) -> Array:

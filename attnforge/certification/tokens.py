@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, gamma
+from attnforge.balls import Balls, Machine, Up, gamma
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.network import Linear, Term
+from attnforge.network import Attention, Linear, Network, Term
 
 Array = npt.NDArray[np.float64]
 
@@ -48,16 +48,14 @@ def input_tokens(lower: Array, upper: Array, machine: Machine, exact: bool = Fal
     n, d = lower.shape
     box = Balls.between(lower, upper)
     eye = np.broadcast_to(np.eye(d), (n, d, d))
-    exact = exact or machine.name == "float64"
-    once = machine.roundoff * (1 + 2.0**-10)  # a float64 reaches the half types through float32: two roundings
-    error = np.zeros((n, d)) if exact else once * box.magnitude() + machine.underflow
+    error = np.zeros((n, d)) if exact else machine.cast(Up.of(box)).values
     return fitting(Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error), machine)
 
 
-def whole_input(lower: Array, upper: Array, machine: Machine) -> Tokens:
+def whole_input(lower: Array, upper: Array, machine: Machine, exact: bool = False) -> Tokens:
     """The (n, d) inputs as rows that may read all n d numbers: for maps that mix tokens."""
     n, d = lower.shape
-    tokens = input_tokens(lower, upper, machine)
+    tokens = input_tokens(lower, upper, machine, exact)
     slope = np.zeros((n, n * d, d))
     for i in range(n):
         slope[i, i * d : (i + 1) * d] = np.eye(d)
@@ -65,11 +63,14 @@ def whole_input(lower: Array, upper: Array, machine: Machine) -> Tokens:
     return Tokens(np.zeros(n, dtype=np.int64), box, Balls.exact(slope), tokens.constant, tokens.error)
 
 
-def mixed_linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
-    """The rows after any linear map, for rows made by :func:`whole_input`."""
-    parts = [_mixed_term(term, tokens, machine) for term in layer.terms]
+def linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
+    """The rows after a linear map; rows of different inputs are picked, those of one (:func:`whole_input`) mixed."""
+    parts = [_term(term, tokens, machine) for term in layer.terms]
     total = parts[0]
     for part in parts[1:]:
+        inputs = ((each.source, each.box.mid, each.box.rad) for each in (part, total))
+        if not all(np.array_equal(one, two) for one, two in zip(*inputs, strict=True)):
+            raise CertificateError("This proof adds up rows of the same token", "rows of different ones")
         rounding = machine.roundoff * (total.magnitude() + part.magnitude())
         rounding = rounding * ((total.magnitude() > 0) & (part.magnitude() > 0))
         error = (total.error + part.error + rounding) * (1 + 2.0**-40)
@@ -77,39 +78,55 @@ def mixed_linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
     return total if layer.constant is None else _shift(layer.constant, total, machine)
 
 
-def _mixed_term(term: Term, tokens: Tokens, machine: Machine) -> Tokens:
-    tokens = tokens if term.map is None else project(tokens, term.map, machine)
-    if term.mix is None:
+def one_layer(network: Network) -> tuple[tuple[Linear, ...], Attention]:
+    """The linear maps before the only layer of attention, and that; after it only the first tokens may be read."""
+    at = next((i for i, layer in enumerate(network.layers) if isinstance(layer, Attention)), 0)
+    encode, attention = tuple(each for each in network.layers[:at] if isinstance(each, Linear)), network.layers[at]
+    if not isinstance(attention, Attention) or attention.residual or len(encode) != at:
+        got = ", ".join(type(layer).__name__ for layer in network.layers)
+        raise CertificateError("This proof covers linear maps, one layer of attention, and a read-out", got)
+    for layer in network.layers[at + 1 :]:
+        term = layer.terms[0] if isinstance(layer, Linear) and len(layer.terms) == 1 else None
+        mix = None if term is None or term.map is not None else term.mix
+        added = isinstance(layer, Linear) and layer.constant is not None
+        if mix is None or added or not np.array_equal(mix, np.eye(network.tokens or 1, mix.shape[1])):
+            raise CertificateError("After attention, only the first tokens are read", "another layer")
+    return encode, attention
+
+
+def _term(term: Term, tokens: Tokens, machine: Machine) -> Tokens:
+    tokens, mix = tokens if term.map is None else project(tokens, term.map, machine), term.mix
+    if mix is None:
         return tokens
-    mix, rows = Balls.exact(term.mix), len(term.mix)
+    if mix.shape[1] != len(tokens.source):
+        raise CertificateError("A mixing is one of all rows", f"{mix.shape[1]} of {len(tokens.source)}")
+    if np.all((mix == 0) | (mix == 1)) and np.all(mix.sum(axis=1) <= 1):
+        return _picked(mix, tokens)
+    if any(np.any(each != each[:1]) for each in (tokens.source, tokens.box.mid, tokens.box.rad)):
+        raise CertificateError("This proof mixes rows that read the same inputs", "a mixing of tokens")
+    return _mixed(mix, tokens, machine)
+
+
+def _mixed(mix: Array, tokens: Tokens, machine: Machine) -> Tokens:
+    by, rows = Balls.exact(mix), len(mix)
     inputs, width = tokens.slope.shape[1:]
     flat = Balls(tokens.slope.mid.reshape(-1, inputs * width), tokens.slope.rad.reshape(-1, inputs * width))
-    slope = mix @ flat
-    single = (term.mix != 0).sum(axis=1, keepdims=True) <= 1
-    plain = single & np.all((term.mix == 0) | _power_of_two(term.mix), axis=1, keepdims=True)
-    slope = _exact_where(plain, slope, np.abs(term.mix) @ flat.rad)
-    constant = _exact_where(plain, mix @ tokens.constant, np.abs(term.mix) @ tokens.constant.rad)
-    roundings = count_roundings(term.mix.T)[:, None]
-    made = gammas(roundings, machine.roundoff) * (np.abs(term.mix) @ tokens.magnitude())
-    error = (np.abs(term.mix) @ tokens.error + made) * (1 + 2.0**-40)
+    slope = by @ flat
+    single = (mix != 0).sum(axis=1, keepdims=True) <= 1
+    plain = single & np.all((mix == 0) | _power_of_two(mix), axis=1, keepdims=True)
+    slope = _exact_where(plain, slope, np.abs(mix) @ flat.rad)
+    constant = _exact_where(plain, by @ tokens.constant, np.abs(mix) @ tokens.constant.rad)
+    roundings = count_roundings(mix.T)[:, None]
+    made = gammas(roundings, machine.roundoff) * (np.abs(mix) @ tokens.magnitude())
+    error = (np.abs(mix) @ tokens.error + made) * (1 + 2.0**-40)
     shape = (rows, inputs, width)
     return Tokens(
-        np.zeros(rows, dtype=np.int64),
+        np.repeat(tokens.source[:1], rows),
         Balls(*(np.broadcast_to(part[:1], (rows, inputs)) for part in (tokens.box.mid, tokens.box.rad))),
         Balls(slope.mid.reshape(shape), slope.rad.reshape(shape)),
         constant,
         error,
     )
-
-
-def linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
-    """The rows after a linear map whose rows each read one row."""
-    if len(layer.terms) != 1:
-        raise CertificateError("This proof reads linear maps of one term", f"{len(layer.terms)} terms")
-    term = layer.terms[0]
-    tokens = tokens if term.map is None else project(tokens, term.map, machine)
-    tokens = tokens if term.mix is None else _mix(term, tokens)
-    return tokens if layer.constant is None else _shift(layer.constant, tokens, machine)
 
 
 def project(tokens: Tokens, weights: Array, machine: Machine) -> Tokens:
@@ -177,11 +194,8 @@ def gammas(operations: npt.NDArray[np.number[Any]], unit: float) -> Array:
     return np.select([operations == k for k in values], [gamma(int(k), unit) for k in values])
 
 
-def _mix(term: Term, tokens: Tokens) -> Tokens:
+def _picked(mix: Array, tokens: Tokens) -> Tokens:
     """Rows picked or dropped by a matrix of zeros and ones with at most one 1 a row."""
-    mix = term.mix
-    if mix is None or not np.all((mix == 0) | (mix == 1)) or np.any(mix.sum(axis=1) > 1):
-        raise CertificateError("This proof reads linear maps whose rows each pick one token", "a mixing of tokens")
     source, present = mix.argmax(axis=1), np.asarray(mix.any(axis=1))
 
     def picked(balls: Balls) -> Balls:

@@ -192,6 +192,13 @@ class Head:
         """Number of constant keys."""
         return 0 if self.memory_keys is None else len(self.memory_keys)
 
+    @property
+    def reads(self) -> npt.NDArray[np.bool_]:
+        """The features (m,) of the state that queries, keys or values depend on."""
+        told = self.key_rows is not None and self.key_rows.source == "state"
+        maps = [self.query, *(each for each in (self.key, self.value) if told and each is not None)]
+        return np.asarray(np.any([np.any(each != 0, axis=1) for each in maps], axis=0))
+
 
 @dataclass(frozen=True, eq=False)
 class Attention:

@@ -160,14 +160,12 @@ def _merged(function: Node, forms: dict[str, Form]) -> Node:
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """Bounds of each output; what each register adds to the largest; widened ranges of forms and of registers.
+    """Local errors, with what enters through moduli; errors in all; widened ranges of forms and of registers.
 
     ``bounded`` says of each step whether its ``slopes`` are; where not, they are undefined.
     """
 
-    bounds: list[float]
-    shares: list[float]
-    sensitivities: list[float]
+    entered: list[float]
     errors: list[float]
     ranges: list[dict[str, Interval]]
     registers: list[Interval]
@@ -181,8 +179,9 @@ class Graph:
     >>> from attnforge.targets.expression.parse import parse
     >>> box = [Interval(arb(0), arb(1)), Interval(arb(1), arb(2))]
     >>> graph = Graph(box, [parse("sin(r[1] + r[2])"), parse("r[3]*r[2]")], [parse("2*r[4]")])
-    >>> round(graph.compose([0, 0, 1e-3, 0]).bounds[0], 6)  # 2 |r[2]| 1e-3
-    0.004
+    >>> composed = graph.compose([0, 0, 1e-3, 0])
+    >>> [round(each, 6) for each in graph.sensitivities(composed.slopes)][2:], round(composed.errors[3], 6)
+    ([4.0, 2.0], 0.002)
     """
 
     def __init__(self, box: Sequence[Interval], steps: Sequence[Node], outputs: Sequence[Node]) -> None:
@@ -257,10 +256,11 @@ class Graph:
         with precision():
             return _compose(self, [arb(each) for each in local], self.box if box is None else list(box))
 
-    def sensitivities(self, form: Form, slopes: list[dict[str, Interval]]) -> list[float]:
-        """The largest derivatives of a form by the inputs and all registers, for slopes of the steps."""
+    def sensitivities(self, slopes: list[dict[str, Interval]], form: Form | None = None) -> list[float]:
+        """The largest derivatives of a form, or of any output, by the inputs and all registers, for these slopes."""
         with precision():
-            return [upper(size) for size in _adjoint(self, slopes, form)]
+            found = [_adjoint(self, slopes, each) for each in (self.outputs if form is None else [form])]
+        return [float(each) for each in np.max(found, axis=0)]
 
     def slopes(self, local: list[arb]) -> list[dict[str, Interval]]:
         """On the whole domain, for these local errors; of the last ones asked for they are kept."""
@@ -298,12 +298,8 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         slopes.append(tilt)
         ranges.append(wide)
         exact[register(number + 1).name] = bounds(step.function, mine)
-    found = [_carried(graph, slopes, entered, output) for output in graph.outputs]
-    best = max(range(len(found)), key=lambda k: found[k][0])
     return Composition(
-        [each[0] for each in found],
-        [upper(size * own) for size, own in zip(found[best][1], entered, strict=True)],
-        [max(float(each[1][n].upper()) for each in found) for n in range(len(entered))],
+        [upper(each) for each in entered],
         [upper(each) for each in errors],
         ranges,
         [_widened(inside, off) for inside, off in zip(exact.values(), errors, strict=True)],
@@ -330,16 +326,7 @@ def _fine(slope: Node, ends: tuple[tuple[str, float, float], ...]) -> Interval:
         return range_on(slope, {name: Interval(arb(low), arb(high)) for name, low, high in ends}, SLOPES)
 
 
-def _carried(
-    graph: Graph, slopes: list[dict[str, Interval]], entered: list[arb], output: Form
-) -> tuple[float, list[arb]]:
-    """The bound of one output, and the largest derivatives of it by each register."""
-    sizes = _adjoint(graph, slopes, output)
-    total = sum((size * own for size, own in zip(sizes, entered, strict=True) if not own.is_zero()), start=arb(0))
-    return upper(total), sizes
-
-
-def _adjoint(graph: Graph, slopes: list[dict[str, Interval]], output: Form) -> list[arb]:
+def _adjoint(graph: Graph, slopes: list[dict[str, Interval]], output: Form) -> Array:
     """The largest derivatives of a form; a step without a bounded slope passes nothing on: the sum starts there."""
     count = graph.inputs + len(graph.steps)
     low, high = np.zeros(count), np.zeros(count)
@@ -357,7 +344,7 @@ def _adjoint(graph: Graph, slopes: list[dict[str, Interval]], output: Form) -> l
             more = _times(_times(mine, slope), weights)
             low[places] = np.nextafter(low[places] + more[0], -np.inf)
             high[places] = np.nextafter(high[places] + more[1], np.inf)
-    return [arb(each) for each in np.maximum(np.abs(low), np.abs(high)).tolist()]
+    return np.asarray(np.maximum(np.abs(low), np.abs(high)))
 
 
 def _times(u: Sequence[Any], v: Sequence[Any]) -> tuple[Any, Any]:

@@ -151,9 +151,9 @@ REFUSED = {
     "values of two": (edited(NET, "layer1.head0.value", (0, 0), 1.0), "values are constants"),
     "values from X": (edited(NET, "context1.term0.map", (0, 2), 1.0), "values are constants"),
     "sequences": (replace(NET, tokens=2), "must have the same shape"),
-    "two heads": (replace(NET, layers=(NET.layers[0], Attention(NET.heads * 2))), "one layer of one head"),
-    "a residual": (replace(NET, layers=(NET.layers[0], Attention((WIDE,), residual=True))), "one layer of one head"),
-    "two layers": (replace(NET, layers=(NET.layers[0], Attention((WIDE,)), NET.layers[1])), "one layer of one head"),
+    "two heads": (replace(NET, layers=(NET.layers[0], Attention(NET.heads * 2))), "covers one head"),
+    "a residual": (replace(NET, layers=(NET.layers[0], Attention((WIDE,), residual=True))), "one layer of attention"),
+    "two layers": (replace(NET, layers=(NET.layers[0], Attention((WIDE,)), NET.layers[1])), "first tokens are read"),
     "a map after": (replace(NET, layers=(*NET.layers, Linear((Term(np.eye(1)),)))), "only the first tokens are read"),
 }  # fmt: skip
 

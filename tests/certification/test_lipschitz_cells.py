@@ -148,8 +148,8 @@ REFUSED = {
     "products of X and Y": (edited(NETS["numbers"], "layer1.head0.query", (0, 0), 1.0), "meet constant queries"),
     "values from X": (with_head(NET, value=np.eye(3)[:, :1]), "values are constants"),
     "some rows": (with_head(NET, key_rows=Rows.some(np.arange(16), "context")), "attends to the second input"),
-    "a residual": (replace(NET, layers=(NET.layers[0], Linear((Term(np.ones((2, 1))),)))), "one layer of one head"),
-    "a softmax before": (replace(NET, layers=(NET.layers[0], Softmax(), NET.layers[1])), "one layer of one head"),
+    "a residual": (replace(NET, layers=(NET.layers[0], Linear((Term(np.ones((2, 1))),)))), "one layer of attention"),
+    "a softmax before": (replace(NET, layers=(NET.layers[0], Softmax(), NET.layers[1])), "one layer of attention"),
 }
 
 

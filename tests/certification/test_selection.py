@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import attnforge as af
 from attnforge.anchors import Adaptive
 from attnforge.certification.certify import certify
-from attnforge.certification.selection import _extreme
+from attnforge.certification.enclosure.model_layers import largest_mean
 from attnforge.certification.target_range import range_of
 from attnforge.constructions import max_affine
 from attnforge.network import Attention, Rows
@@ -184,7 +184,7 @@ def test_extremes_of_weighted_means(seed, keys):
     corners = (np.arange(2**keys)[:, None] >> np.arange(keys)) & 1
     weights = np.where(corners, high, low)
     best = ((weights * values).sum(axis=1) / weights.sum(axis=1)).max()
-    found = float(_extreme(values, low, high)[0])
+    found = float(largest_mean(*(each[..., None] for each in (values, low, high)))[0, 0])
     assert best <= found <= best + 1e-9 * np.abs(values).max()
 
 

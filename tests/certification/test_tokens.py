@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnforge.balls import MACHINES, machine, round_to
-from attnforge.certification.tokens import inner, input_tokens, linear, project
+from attnforge.certification.tokens import inner, input_tokens, linear, project, whole_input
 from attnforge.errors import CertificateError
 from attnforge.network import Linear, Term
 from attnforge.runtime.module import LinearLayer
@@ -89,12 +89,28 @@ def test_inner_encloses_the_form_on_the_box():
 @pytest.mark.parametrize(
     "layer",
     [
-        Linear((Term(np.eye(2)), Term(np.eye(2)))),
+        Linear((Term(np.eye(2)), Term(None, np.eye(2)[::-1].copy()))),
+        Linear((Term(None, np.eye(3)),)),
         Linear((Term(None, np.ones((2, 2))),)),
         Linear((Term(None, np.array([[0.5, 0.0]])),)),
     ],
 )
 def test_maps_the_proof_cannot_read_are_refused(layer):
     tokens = input_tokens(-np.ones((2, 2)), np.ones((2, 2)), machine("float64"))
-    with pytest.raises(CertificateError, match="This proof reads linear maps"):
+    with pytest.raises(CertificateError, match=r"This proof|all rows"):
         linear(layer, tokens, machine("float64"))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_terms_add_up_and_rows_of_one_input_mix(dtype):
+    rng, model = np.random.default_rng(0), machine(dtype)
+    terms = [Term(rng.normal(size=(2, 3)), rng.normal(size=(4, 3))) for _ in range(2)]
+    layer = Linear(tuple(Term(round_to(t.map, dtype), round_to(t.mix, dtype)) for t in terms), np.ones((1, 3)))
+    rows = linear(layer, whole_input(-np.ones((3, 2)), np.ones((3, 2)), model), model)
+    x = rng.uniform(-1, 1, size=(500, 3, 2))
+    exact = sum(t.mix @ x @ t.map for t in layer.terms) + 1
+    seen = np.einsum("bi,rim->brm", x.reshape(500, 6), rows.slope.mid) + rows.constant.mid
+    assert np.abs(seen - exact).max() < 1e-12
+    small = np.float32 if dtype == "float32" else np.float64
+    run = sum(t.mix.astype(small) @ (x.astype(small) @ t.map.astype(small)) for t in layer.terms) + small(1)
+    assert np.all(np.abs(run - exact) <= rows.error + 1e-15)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb
 
 from attnforge.balls import Machine, add_up, gamma, precision, product_up, up
 from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
@@ -129,11 +128,7 @@ def as_line(network: Network, target: Formula, domain: Box, machine: Machine) ->
     encode, heads = read_heads(network)
     with precision(READ):
         exact = tuple(affine_head(encode, head, domain.lower.size) for head in heads)
-        if domain.lower.size > 1:
-            parallel = max(PARALLEL, 8 * machine.roundoff)
-            return line_of(exact, target.tree, target.names, domain, parallel)
-        ends = domain.lower.item(), domain.upper.item()
-        return Line(exact, target.tree, {target.names[0]: (arb(1), arb(0))}, *ends, np.ones(1), ends)
+        return line_of(exact, target.tree, target.names, domain, max(PARALLEL, 8 * machine.roundoff))
 
 
 def _on_a_line(line: Line, statement: Statement) -> _Enclosed:

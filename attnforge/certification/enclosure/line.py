@@ -11,7 +11,8 @@ with offsets known to lie in balls; a bound for all offsets in the balls and all
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -54,12 +55,15 @@ def line_of(
     parallel: float = PARALLEL,
     apart: float = PARALLEL,
 ) -> Line | None:
-    """The line along which heads and formula vary, or None if there is none. Runs in the caller's precision.
+    """The line along which heads and formula vary, the only input or a form, or None; in the caller's precision.
 
     ``parallel`` is how much of the formula's forms, relative to them, may be beside the heads' direction: what the
     dtype's weights can say; ``apart`` how much of a score may be: where that is more than a rounding, the direction is
     the formula's own. The bound is as much larger.
     """
+    if len(names) == 1:
+        ends = box.lower.item(), box.upper.item()
+        return Line(heads, tree, {names[0]: (arb(1), arb(0))}, *ends, np.ones(1), ends)
     if depth(tree) > DEEPEST:
         return None
     parts: dict[str, Node] = {}
@@ -74,14 +78,13 @@ def line_of(
         slope, beside = frame.along(form.weights)
         if not beside <= parallel * abs(slope) * frame.size:
             return None
-        forms[name] = slope, form.offset + _around_zero(beside)
-    reduced = [_reduced(head, frame, apart) for head in heads]
-    if any(each is None for each in reduced):
+        forms[name] = frame.split(form.weights, form.offset)
+    if not all(frame.along(slope)[1] <= apart for slope in _slopes(heads)):
         return None
     rounded = np.array([float(weight) for weight in frame.weights])
     low, high = frame.ends(frame.weights)
     return Line(
-        tuple(each for each in reduced if each is not None),
+        tuple(reduced(head, frame) for head in heads),
         function,
         forms,
         low,
@@ -92,13 +95,14 @@ def line_of(
 
 
 @dataclass(frozen=True, eq=False)
-class _Frame:
-    """The direction r, the input that moves y most, and the box."""
+class Frame:
+    """The form y = r . x + offset, the input that moves it most, and the box."""
 
-    weights: list[arb]
+    weights: Sequence[arb]
     pivot: int
-    low: list[arb]
-    high: list[arb]
+    low: Sequence[arb]
+    high: Sequence[arb]
+    offset: arb = field(default_factory=arb)
 
     @property
     def size(self) -> arb:
@@ -106,14 +110,24 @@ class _Frame:
         sides = zip(self.weights, self.low, self.high, strict=True)
         return sum((abs(w) * (b - a) for w, a, b in sides), start=arb(0))
 
+    @cached_property
+    def reach(self) -> list[arb]:
+        """The largest value of each input."""
+        return [abs(a).max(abs(b)) for a, b in zip(self.low, self.high, strict=True)]
+
     def along(self, weights: Sequence[arb]) -> tuple[arb, arb]:
         """The multiple of r that a linear form is, and how much the rest of it may be on the box."""
         slope = weights[self.pivot] / self.weights[self.pivot]
         beside = arb(0)
         for i, (weight, own) in enumerate(zip(weights, self.weights, strict=True)):
             if i != self.pivot:
-                beside += abs(weight - slope * own) * abs(self.low[i]).max(abs(self.high[i]))
+                beside += abs(weight - slope * own) * self.reach[i]
         return slope, arb(from_above(beside))
+
+    def split(self, weights: Sequence[arb], offset: arb) -> tuple[arb, arb]:
+        """An affine form as a multiple of y, and the ball that is added to it."""
+        slope, beside = self.along(weights)
+        return slope, offset - slope * self.offset + (-beside).union(beside)
 
     def ends(self, weights: Sequence[arb]) -> tuple[float, float]:
         """The range of a linear form on the box, from outside."""
@@ -128,7 +142,7 @@ def _slopes(heads: tuple[AffineHead, ...]) -> list[Sequence[arb]]:
     return [[matrix[i, k] for i in range(matrix.nrows())] for matrix, k in columns]
 
 
-def _frame(slopes: Sequence[Sequence[arb]], box: Box) -> _Frame | None:
+def _frame(slopes: Sequence[Sequence[arb]], box: Box) -> Frame | None:
     """The direction of the steepest of some linear functions, scaled by a power of two."""
     low, high = ([arb(end) for end in ends.tolist()] for ends in (box.lower.ravel(), box.upper.ravel()))
     widths = (box.upper - box.lower).ravel()
@@ -139,26 +153,17 @@ def _frame(slopes: Sequence[Sequence[arb]], box: Box) -> _Frame | None:
     scale = arb(2) ** -int(np.frexp(largest)[1])
     weights = [weight * scale for weight in slopes[int(moves.argmax())]]
     pivot = int(np.argmax([abs(float(w)) * width for w, width in zip(weights, widths.tolist(), strict=True)]))
-    return _Frame(weights, pivot, low, high)
+    return Frame(weights, pivot, low, high)
 
 
-def _reduced(head: AffineHead, frame: _Frame, apart: float) -> AffineHead | None:
+def reduced(head: AffineHead, frame: Frame) -> AffineHead:
     """The head as one of y, its offsets enlarged by what its scores are not functions of y, and its values alike."""
-    count, inputs = head.slopes.ncols(), head.slopes.nrows()
-    slopes, offsets, values, tilts = [], [], head.values.entries(), []
-    for k in range(count):
-        slope, beside = frame.along([head.slopes[i, k] for i in range(inputs)])
-        if not beside <= apart:
-            return None
-        slopes.append(slope)
-        offsets.append(head.offsets[0, k] + _around_zero(beside))
+    count, values, tilts = head.slopes.ncols(), head.values.entries(), []
+    scores = [
+        frame.split(slope, offset) for slope, offset in zip(_slopes((head,)), head.offsets.entries(), strict=True)
+    ]
     for k, tilt in head.tilts:
-        slope, beside = frame.along(tilt.entries())
-        values[k] = values[k] + _around_zero(beside)
-        tilts.append((k, arb_mat(1, 1, [slope])))
-    along = arb_mat(1, count, slopes), arb_mat(1, count, offsets), arb_mat(count, 1, values)
-    return AffineHead(*along, tuple(tilts))
-
-
-def _around_zero(radius: arb) -> arb:
-    return (-radius).union(radius)
+        slope, values[k] = frame.split(tilt.entries(), values[k])
+        tilts += [] if slope.is_zero() else [(k, arb_mat(1, 1, [slope]))]
+    slopes, offsets = (arb_mat(1, count, list(part)) for part in zip(*scores, strict=True))
+    return AffineHead(slopes, offsets, arb_mat(count, 1, values), tuple(tilts))

@@ -58,10 +58,8 @@ def run_network(network: Network, state: Models, machine: Machine, context: Mode
 
 
 def _cast(rows: Models, machine: Machine) -> Models:
-    """Inputs, rounded to the dtype; the half types through float32, twice."""
-    if machine.name == "float64":
-        return rows
-    return _fitting(rows.wider(rows.size() * (machine.roundoff * (1 + 2.0**-10)) + machine.underflow), machine)
+    """Inputs, rounded to the dtype."""
+    return rows if machine.name == "float64" else _fitting(rows.wider(machine.cast(rows.size())), machine)
 
 
 def _fitting(rows: Models, machine: Machine) -> Models:
@@ -253,11 +251,11 @@ def _extremes(relative: Models, values: Array | Models) -> tuple[Array, Array]:
     sure = low.max(axis=-1, keepdims=True)
     least, most = np.exp(low - sure) * BELOW, np.exp(np.minimum(high - sure, LARGEST)) / BELOW + TINY
     ends = values.range() if isinstance(values, Models) else (values, values)
-    above = _largest_mean(ends[1], least[..., None], most[..., None])
-    return -_largest_mean(-ends[0], least[..., None], most[..., None]), above
+    above = largest_mean(ends[1], least[..., None], most[..., None])
+    return -largest_mean(-ends[0], least[..., None], most[..., None]), above
 
 
-def _largest_mean(values: Array, least: Array, most: Array) -> Array:
+def largest_mean(values: Array, least: Array, most: Array) -> Array:
     """The largest mean of values, their weights between ``least`` and ``most``: heavy from some value on, else light.
 
     Sums of p terms and their differences are off by a few roundings of all weights that count, times the values. That

@@ -29,7 +29,7 @@ from attnforge.certification.enclosure.run import (
     disturbed_mean,
     sums,
 )
-from attnforge.certification.tokens import Tokens, inner, mixed_linear, project, whole_input
+from attnforge.certification.tokens import Tokens, inner, linear, project, whole_input
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Network
 
@@ -150,7 +150,7 @@ def _encoded(layers: Sequence[object], rows: Tokens, machine: Machine) -> Tokens
     for layer in layers:
         if not isinstance(layer, Linear):
             raise CertificateError("Before attention stand linear maps", type(layer).__name__)
-        rows = mixed_linear(layer, rows, machine)
+        rows = linear(layer, rows, machine)
     return rows
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from flint import arb, arb_mat
+from flint import arb_mat
 
 from attnforge.balls import precision
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
@@ -138,17 +138,11 @@ def _line(heads: tuple[AffineHead, ...], entry: Entry, ends: tuple[Array, Array]
     named = {number: name for name, number in entry.inputs.items()}
     names = [named.get(i, f"other[{i}]") for i in read]
     low, high = (end[read] for end in ends)
-    if len(read) == 1:
-        return Line(small, entry.tree, {names[0]: (arb(1), arb(0))}, *_pair(low, high), np.ones(1), _pair(low, high))
     parallel = max(PARALLEL, 8 * statement.machine.roundoff)
     line = line_of(small, entry.tree, names, Box(low, high), parallel, APART)
     if line is None:
         raise CertificateError("Scores and target follow one linear form", "several")
     return line
-
-
-def _pair(low: Array, high: Array) -> tuple[float, float]:
-    return float(low[0]), float(high[0])
 
 
 def _reads(head: AffineHead) -> list[int]:

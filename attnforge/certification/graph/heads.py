@@ -18,14 +18,14 @@ from flint import arb, arb_mat
 
 from attnforge.balls import Balls, Machine, Up, precision, upper
 from attnforge.balls import lower as from_below
-from attnforge.certification.anchored import Problem
 from attnforge.certification.enclosure.affine_heads import AffineHead, one_token
+from attnforge.certification.enclosure.line import Frame, reduced
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
 from attnforge.certification.graph.layout import REMEDY, SIGNLESS, Written
 from attnforge.certification.statement import Statement
-from attnforge.certification.three_keys import bound_gate
+from attnforge.certification.three_keys import bound_layer
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.logistic import LOGISTIC, logistic_error, silu_error
 from attnforge.network import Attention, Head, Network
@@ -78,10 +78,7 @@ class _Small:
 
     @classmethod
     def of(cls, head: Head, column: int, step: Step, registers: Sequence[Interval]) -> _Small:
-        used = np.any(head.query != 0, axis=1)
-        for matrix in (head.key, head.value):
-            used = used if matrix is None else used | np.any(matrix != 0, axis=1)
-        read = {int(p) for p in np.flatnonzero(used)} | {p for form in step.forms.values() for p in form.weights}
+        read = {int(p) for p in np.flatnonzero(head.reads)} | {p for form in step.forms.values() for p in form.weights}
         numbers = [0, *sorted(read - {0})]
         maps = {name: getattr(head, name) for name in ("query", "key", "value")}
         some = {name: matrix[numbers] for name, matrix in maps.items() if matrix is not None}
@@ -95,56 +92,28 @@ class _Small:
     def network(self) -> Network:
         return Network((Attention((self.head,)),), len(self.numbers), 1)
 
-    def sizes(self) -> list[arb]:
-        """The largest value of each register that varies."""
-        return [arb(max(abs(a), abs(b))) for a, b in zip(self.low[1:], self.high[1:], strict=True)]
-
     def weights(self, form: Form) -> list[arb]:
         return [form.weights.get(p, arb(0)) for p in self.numbers[1:]]
 
-
-class _Along:
-    """The direction of one form: other linear functions as multiples of it, and how much is beside it."""
-
-    def __init__(self, small: _Small, form: Form) -> None:
-        self.weights, self.offset, self.sizes = small.weights(form), form.offset, small.sizes()
-        moves = [float(abs(w) * s) for w, s in zip(self.weights, self.sizes, strict=True)]
-        self.pivot = int(np.argmax(moves))
-
-    def split(self, weights: Sequence[arb], offset: arb) -> tuple[arb, arb]:
-        """Slope * form + the ball that is returned second."""
-        slope = weights[self.pivot] / self.weights[self.pivot]
-        beside = arb(0)
-        for i, (weight, own, size) in enumerate(zip(weights, self.weights, self.sizes, strict=True)):
-            if i != self.pivot:
-                beside += abs(weight - slope * own) * size
-        radius = arb(upper(beside))
-        return slope, offset - slope * self.offset + (-radius).union(radius)
-
-
-def _scores(small: _Small, along: _Along) -> tuple[list[arb], list[arb]]:
-    head = small.exact
-    inputs = range(head.slopes.nrows())
-    pairs = [along.split([head.slopes[i, k] for i in inputs], head.offsets[0, k]) for k in range(head.slopes.ncols())]
-    return [slope for slope, _ in pairs], [offset for _, offset in pairs]
+    def along(self, form: Form) -> Frame:
+        """The direction of a form, among the registers that vary."""
+        weights, (low, high) = self.weights(form), ([arb(v) for v in end.tolist()[1:]] for end in (self.low, self.high))
+        moves = [float(abs(w) * abs(a).max(abs(b))) for w, a, b in zip(weights, low, high, strict=True)]
+        return Frame(weights, int(np.argmax(moves)), low, high, form.offset)
 
 
 def _row(small: _Small, step: Step, ranges: dict[str, Interval], statement: Statement) -> tuple[float, float]:
     """A function of one form by values that are constant, or follow that form."""
     name, form = next(iter(step.forms.items()))
-    along = _Along(small, form)
-    slopes, offsets = _scores(small, along)
-    p = len(slopes)
-    rates, rests = _values(small, along, p)
-    tilts = tuple((k, arb_mat(1, 1, [rate])) for k, rate in enumerate(rates) if not rate.is_zero())
-    head = AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, rests), tilts)
+    along = small.along(form)
+    head = reduced(small.exact, along)
     low, high = from_below(ranges[name].lower), upper(ranges[name].upper)
     lines = {each: along.split(small.weights(other), other.offset) for each, other in step.forms.items()}
     lines[name] = arb(1), arb(0)
     fit = _logistic(head, step.function, arb(max(abs(low), abs(high))))
     if fit is None:
         wanted = extended(step.function)
-        times_fewer = ENDS if wanted != step.function else max(ENDS, NODES * FEW // max(FEW, p))
+        times_fewer = ENDS if wanted != step.function else max(ENDS, NODES * FEW // max(FEW, head.slopes.ncols()))
         cells = statement.effort.intervals // times_fewer
         fit = supremum((head,), wanted, lines, low, high, cells=cells).bound
     return fit, _rounding(small, (head,), [low], [high], fit, statement.machine)
@@ -172,47 +141,35 @@ def _product(small: _Small, step: Step, ranges: dict[str, Interval], statement: 
     for u, v in ((u, v) for u in step.forms for v in step.forms if u != v):
         beta = substituted(step.function, {v: ONE})
         if len(step.forms) == 2 and SIGNLESS.same(step.function, times(beta, Variable(v))):
-            along, across = _Along(small, step.forms[u]), _Along(small, step.forms[v])
-            scores = _scores(small, along)
-            found.append((max(float(offset.rad()) for offset in scores[1]), beta, (u, v), along, across, scores))
+            along, across = (reduced(small.exact, small.along(step.forms[name])) for name in (u, v))
+            found.append((max(float(offset.rad()) for offset in along.offsets.entries()), beta, (u, v), along, across))
     if found:
-        _, beta, names, along, across, scores = min(found, key=lambda each: each[0])  # the form that scores follow
-        return _factors(small, beta, names, along, across, scores, ranges, statement)
+        _, beta, names, along, across = min(found, key=lambda each: each[0])  # the form that scores follow
+        return _factors(small, beta, names, along, across, ranges, statement)
     raise CertificateError("A head whose own value varies is a product", to_text(step.tree)[:80], REMEDY)
 
 
 def _factors(
-    small: _Small, beta: Node, names: tuple[str, str], along: _Along, across: _Along,
-    scores: tuple[list[arb], list[arb]], ranges: dict[str, Interval], statement: Statement,
+    small: _Small, beta: Node, names: tuple[str, str], along: AffineHead, across: AffineHead,
+    ranges: dict[str, Interval], statement: Statement,
 ) -> tuple[float, float]:  # fmt: skip
-    (slopes, offsets), p = scores, len(scores[0])
-    rates, rests = _values(small, across, p)
+    p, tilts = along.slopes.ncols(), {k: tilt[0, 0] for k, tilt in across.tilts}
+    rates, rests = [tilts.get(k, arb(0)) for k in range(p)], across.values.entries()
     u, v = names
     ends = [(from_below(ranges[name].lower), upper(ranges[name].upper)) for name in (u, v)]
     found, left = (
         supremum(
-            (AffineHead(arb_mat(1, p, slopes), arb_mat(1, p, offsets), arb_mat(p, 1, values)),), wanted,
+            (AffineHead(along.slopes, along.offsets, arb_mat(p, 1, values)),), wanted,
             {u: (arb(1), arb(0))}, *ends[0], cells=statement.effort.intervals // NODES,
         ).bound
         for values, wanted in ((rates, beta), ([arb(upper(abs(rest))) for rest in rests], Constant(0.0)))
     )  # fmt: skip
     fit = float(Up.of(found) * Up.of(max(map(abs, ends[1]))) + Up.of(left))
-    both = AffineHead(
-        arb_mat(2, p, [*slopes, *[arb(0)] * p]),
-        arb_mat(1, p, offsets),
-        arb_mat(p, 1, rests),
-        tuple((k, arb_mat(2, 1, [arb(0), rate])) for k, rate in enumerate(rates) if not rate.is_zero()),
-    )
+    slopes = arb_mat(2, p, [*along.slopes.entries(), *[arb(0)] * p])
+    tilted = tuple((k, arb_mat(2, 1, [arb(0), rate])) for k, rate in tilts.items())
+    both = AffineHead(slopes, along.offsets, across.values, tilted)
     low, high = (list(end) for end in zip(*ends, strict=True))
     return fit, _rounding(small, (both,), low, high, fit, statement.machine)
-
-
-def _values(small: _Small, along: _Along, keys: int) -> tuple[list[arb], list[arb]]:
-    """The values of the keys as multiples of a form, and what is beside it."""
-    tilts = {k: [tilt[i, 0] for i in range(tilt.nrows())] for k, tilt in small.exact.tilts}
-    still = [arb(0)] * (len(small.numbers) - 1)
-    pairs = [along.split(tilts.get(k, still), small.exact.values[k, 0]) for k in range(keys)]
-    return [rate for rate, _ in pairs], [rest for _, rest in pairs]
 
 
 def _rounding(
@@ -241,10 +198,9 @@ def _gate(small: _Small, step: Step, model: Machine) -> tuple[float, float]:
     reach = float(np.abs(mid[0]) @ np.maximum(np.abs(small.low), np.abs(small.high)))
     a, b = numbers or (0.0, 2 * reach + 1.0)
     rad = np.array([[upper(abs(w - arb(float(m)))) for w, m in zip(weights, mid[0], strict=True)]])
-    truncated = TruncatedForm(Balls(mid, rad), Balls.exact(np.zeros(1)), Balls.exact(a), Balls.exact(b))
-    box = small.low[None], small.high[None]
-    parts = bound_gate(Problem((), (small.head,), truncated, *box, 0, model, exact_inputs=True))
-    return float(Up.of(parts["spacing"]) + Up.of(parts["leakage"])), parts["rounding"]
+    truncated = TruncatedForm(Balls(mid, rad), *(Balls.exact(np.array([each])) for each in (0.0, a, b)))
+    (parts,) = bound_layer([small.head], truncated, small.low, small.high, model)
+    return float(Up.of(parts[:2]).sum()), float(parts[2])
 
 
 def extended(function: Node) -> Node:

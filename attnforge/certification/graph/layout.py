@@ -117,11 +117,7 @@ def _left(target: object, weights: Array, column: int) -> Node:
 
 
 def _check_reads(written: Written, depths: dict[int, int]) -> None:
-    head = written.head
-    used = np.any(head.query != 0, axis=1)
-    for matrix in (head.key, head.value):
-        used = used if matrix is None else used | np.any(matrix != 0, axis=1)
-    numbers = [*np.flatnonzero(used).tolist(), *(number_of(name) for name in variables(written.tree))]
+    numbers = [*np.flatnonzero(written.head.reads).tolist(), *(number_of(name) for name in variables(written.tree))]
     late = [n for n in numbers if not (n < written.column and depths.get(n, written.layer) < written.layer)]
     if late or 0 in (number_of(name) for name in variables(written.tree)):
         got = f"register {written.column} from {sorted(set(late))}"

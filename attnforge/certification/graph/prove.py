@@ -4,7 +4,8 @@ The claims say which formula of which registers each head writes. Nothing of tha
 1. *Layout* (:mod:`.layout`): every column is what its head writes, to the last bit.
 2. *Heads* (:mod:`.heads`): for registers in the ranges that the run may reach, each is within a local error of its
    formula.
-3. *Composition* by interval adjoints on widened ranges (:mod:`attnforge.targets.graph`), cut where it is loose.
+3. *Composition* by adjoints (:mod:`.blocks`), slopes taken on widened ranges (:mod:`attnforge.targets.graph`), on
+   parts of the domain where it is loose.
 4. *Meaning.* The formulas, put into each other, are the target, up to the coefficients of the read-out: both have the
    same terms in canonical form (:mod:`attnforge.targets.expression.canonical`), and what coefficients differ by is
    charged with the range of the term.
@@ -23,6 +24,7 @@ from attnforge.balls import Machine, Up, add_up, gamma, precision, upper
 from attnforge.balls import lower as from_below
 from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.certificate import LocalBound
+from attnforge.certification.graph.blocks import Blocks
 from attnforge.certification.graph.heads import extended, local_error
 from attnforge.certification.graph.layout import REMEDY, Written, output_of, read_layout, trees_of
 from attnforge.certification.statement import Proof, Statement
@@ -35,12 +37,13 @@ from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.ranges import range_on
 from attnforge.targets.expression.simplify import ONE, minus, plus
 from attnforge.targets.expression.tree import Apply, Node, bottom_up, varies
-from attnforge.targets.graph import Graph, least, register, substituted
+from attnforge.targets.graph import Composition, Graph, least, register, substituted
 
 Array = npt.NDArray[np.float64]
 
 CLOSE = 1.3  # a composed bound may exceed what errors do at some point by this factor
 CUTS = 300  # boxes of a proof of several inputs for one part of the domain on which errors are composed
+BATCH = 4  # parts cut at once: with more, some are cut in vain
 LINKS = 256  # weights of a graph up to which that is so; of larger ones there are fewer parts
 
 
@@ -56,12 +59,13 @@ def prove_graph(statement: Statement) -> Proof:
     fit, rounded = _local(graph, written, statement)
     apart = _apart(graph, statement.target, outputs)
     local = _added(fit, rounded)
-    bound = _composed(graph, local, statement)
-    exact = bound * _share(graph, fit, local)
-    summed = _read(read_out, graph, local, model)
+    bound = _composed(graph, local, rounded, statement)
+    whole = graph.compose(local)
+    exact = bound * _share(Blocks(graph).errors([whole], rounded).values[0])
+    summed = _read(read_out, whole, model)
     rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
     parts = {"composition": exact, "rounding": float(rest + Up.of(apart) + Up.of(summed))}
-    return Proof(parts, registers=_registers(graph, local))
+    return Proof(parts, registers=_registers(graph, whole, local))
 
 
 def _check_defined(graph: Graph, target: object) -> None:
@@ -95,18 +99,19 @@ def _not_negative(node: Node) -> list[Node]:
     return [first] if node.function == "sqrt" or broken else []
 
 
-def _registers(graph: Graph, local: Sequence[float]) -> tuple[LocalBound, ...]:
+def _registers(graph: Graph, whole: Composition, local: Sequence[float]) -> tuple[LocalBound, ...]:
     """What each register adds, on the whole domain at once: shares of a bound that cuts may have lessened."""
-    whole = graph.compose(local)
-    total = sum(whole.shares)
+    sensitivities = graph.sensitivities(whole.slopes)
+    shares = [size * own for size, own in zip(sensitivities, whole.entered, strict=True)]
+    total = sum(shares)
     return tuple(
         LocalBound(
             register(n + 1).name,
             from_below(whole.registers[n].lower),
             upper(whole.registers[n].upper),
             local[n],
-            whole.sensitivities[n],
-            whole.shares[n] / total if total and math.isfinite(total) else 0.0,
+            sensitivities[n],
+            shares[n] / total if total and math.isfinite(total) else 0.0,
         )
         for n in range(graph.inputs, len(local))
     )
@@ -144,7 +149,7 @@ def _apart(graph: Graph, target: object, outputs: Sequence[Node]) -> float:
 def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tuple[list[float], list[float]]:
     """Local errors of inputs and registers, layer by layer: in exact arithmetic, and by the dtype."""
     model = statement.machine
-    rounded = [_input_rounding(side, model) for side in graph.box] + [0.0] * len(written)
+    rounded = [float(model.cast(Up.of(upper(absolute(side).upper)))) for side in graph.box] + [0.0] * len(written)
     fit = [0.0] * len(rounded)
     for depth in range(1, max(each.layer for each in written) + 1):
         composed = graph.compose(_added(fit, rounded))
@@ -156,43 +161,34 @@ def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tu
     return fit, rounded
 
 
-def _input_rounding(side: Interval, model: Machine) -> float:
-    if model.name == "float64":
-        return 0.0
-    return float(Up.of(upper(absolute(side).upper)) * (model.roundoff * (1 + 2.0**-10)) + Up.of(model.underflow))
-
-
-def _composed(graph: Graph, local: Sequence[float], statement: Statement) -> float:
+def _composed(graph: Graph, local: Sequence[float], rounded: Sequence[float], statement: Statement) -> float:
     """The bound of all outputs, on parts of the domain where it is loose on the whole."""
-    box = statement.domain
+    box, blocks = statement.domain, Blocks(graph)
     widths = np.maximum(box.upper - box.lower, np.finfo(np.float64).tiny).ravel()
 
     def look(lower: Array, upper_: Array, _: object) -> Found:
-        bound, seen, axes = [], [], []
-        for low, high in zip(lower, upper_, strict=True):
-            middle = low / 2 + high / 2
-            bound.append(max(graph.compose(local, _sides(low, high)).bounds))
-            seen.append(max(graph.compose(local, _sides(middle, middle)).bounds))
-            axes.append(int(np.argmax((high - low) / widths)))
-        return Found.of(np.array(bound), np.array(seen), axes)
+        middle = lower / 2 + upper_ / 2
+        ends = zip(np.concatenate([lower, middle]), np.concatenate([upper_, middle]), strict=True)
+        parts = [graph.compose(local, _sides(low, high)) for low, high in ends]
+        bound, seen = np.split(blocks.errors(parts, rounded).sum().most(-1).values, 2)
+        return Found.of(bound, seen, ((upper_ - lower) / widths).argmax(axis=1))
 
     links = sum(len(form.weights) for step in graph.steps for form in step.forms.values())
     parts = statement.effort.boxes // (CUTS * math.ceil(max(1, links) / LINKS))
-    rules = Rules(CLOSE, max(1, parts), batch=1)
+    rules = Rules(CLOSE, max(1, parts), BATCH)
     return branch_and_bound(look, box.lower.reshape(1, -1), box.upper.reshape(1, -1), rules).bound
 
 
-def _share(graph: Graph, fit: Sequence[float], local: Sequence[float]) -> float:
-    """The part of a bound that is due to errors in exact arithmetic, about."""
-    shares = graph.compose(local).shares
-    total, mine = sum(shares), sum(s * f / q for s, f, q in zip(shares, fit, local, strict=True) if q)
-    return min(1.0, mine / total) if total and math.isfinite(total) else 1.0
+def _share(errors: Array) -> float:
+    """The part of errors (k, 2) that is due to exact arithmetic, where they are largest."""
+    exact, made = errors[errors.sum(axis=1).argmax()].tolist()
+    total = exact + made
+    return exact / total if total and math.isfinite(total) else 1.0
 
 
-def _read(read_out: Array, graph: Graph, local: Sequence[float], model: Machine) -> float:
+def _read(read_out: Array, whole: Composition, model: Machine) -> float:
     """What the read-out's products and their sums round, at most."""
-    registers = graph.compose(local).registers
-    sizes = np.array([1.0, *(upper(absolute(each).upper) for each in registers)])
+    sizes = np.array([1.0, *(upper(absolute(each).upper) for each in whole.registers)])
     terms = np.count_nonzero(read_out, axis=0)
     mass = np.abs(read_out).T @ sizes * (1 + 2.0**-40)
     return max(

@@ -84,11 +84,8 @@ class _Held:
         return _fitting(_Held(size, self.off + machine.roundoff * rounds * (size + self.off)), machine)
 
     def cast(self, machine: Machine) -> _Held:
-        """After a cast from float64: the half types are reached through float32, two roundings."""
-        if machine.name == "float64":
-            return _fitting(self, machine)
-        once = machine.roundoff * (1 + 2.0**-10) * self.run + machine.underflow
-        return _fitting(_Held(self.size, self.off + once), machine)
+        """After a cast from float64."""
+        return _fitting(_Held(self.size, self.off + machine.cast(self.run)), machine)
 
     @property
     def run(self) -> Up:

@@ -189,13 +189,13 @@ def _shares(found: Decomposition, tol: float, dtype: str) -> list[float]:
     """
     graph, steps = found.graph, found.steps
     plain = graph.compose([0.0] * (graph.inputs + len(steps)))
-    shares = _parts(found, plain.bounded, plain.sensitivities, tol)
+    shares = _parts(found, plain.bounded, graph.sensitivities(plain.slopes), tol)
     for i in reversed(range(len(steps))):
         if not plain.bounded[i]:
             shares[i] /= 2
             reach = _reach(steps[i], graph.steps[i], graph.ranges[i], shares[i], machine(dtype).roundoff)
             for form in graph.steps[i].forms.values():
-                mine = _parts(found, plain.bounded, graph.sensitivities(form, plain.slopes), reach)
+                mine = _parts(found, plain.bounded, graph.sensitivities(plain.slopes, form), reach)
                 shares = [min(pair) for pair in zip(shares, mine, strict=True)]
     return shares
 
