@@ -208,7 +208,7 @@ class _Graph:
 
     def _apart(self) -> float:
         """By how much the formulas put into each other may differ from the target."""
-        forms, worst = Canonical(self._is_positive), 0.0
+        forms, worst = Canonical(self._least), 0.0
         for tree, output in zip(self._targets(), self.outputs, strict=True):
             total = ZERO
             for coefficient, term in forms.difference(self._unfolded(output), tree):
@@ -248,11 +248,11 @@ class _Graph:
         alone = Registers(self.box, [Step(node)])
         return alone.follow(self.box, [ZERO] * (len(self.box) + 1)).values[-1]
 
-    def _is_positive(self, node: Node) -> bool:
+    def _least(self, node: Node) -> float:
         try:
-            return bool(self._range(node).lower > 0)
+            return lower(self._range(node).lower)
         except UnknownError:
-            return False
+            return -math.inf
 
     def _largest(self, node: Node) -> arb:
         try:

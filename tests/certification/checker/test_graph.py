@@ -142,6 +142,13 @@ def test_the_formulas_put_together_must_be_the_target(place):
     assert found.verdict == "undecided"
 
 
+def test_a_kink_in_a_corner_is_not_overlooked():
+    net = af.constructions.graph("x*y*z + (x + y + z - 0.05)", dict.fromkeys("xyz", (0, 1)), 1e-6)
+    target = Formula("x*y*z + relu(x + y + z - 0.05)", net.target.domain, net.target.names)  # 0.05 apart at 0, 0, 0
+    found = compare_claims(net.network, target, net.certificate.bound, "float64", 50, lambda _: None)
+    assert found.verdict == "undecided"
+
+
 def test_rounded_coefficients_of_the_target_are_charged():
     net = built("exponential")
     target = Formula("x*exp(-y^2 - z)*1.0000001", net.target.domain, net.target.names)
