@@ -71,10 +71,13 @@ class FormulaOn:
                 return self._angle(y, x)
             case "exp", [u]:
                 return cell.exponential(u)
+            case "sqrt", [u]:  # of what is not negative, whatever bounds say
+                root = function_of(node)
+                return self._composed(
+                    u, root.series, lambda ends: root.interval(Interval(ends.lower.max(ZERO), ends.upper))
+                )
             case "^", [u, v]:
                 return self._power(node, u, v)
-            case _, []:
-                return cell.constant(function_of(node).series()[0])
             case _, [u]:
                 return self._composed(u, function_of(node).series, function_of(node).interval)
         raise CertificateError("The checker reads the functions of the table", node.function)
@@ -170,7 +173,9 @@ class FormulaOn:
 
 
 def linear_form(node: Apply, arguments: Sequence[object]) -> Form | None:
-    """Sums, multiples and quotients of linear forms stay linear forms."""
+    """Sums, multiples and quotients of linear forms stay linear forms; numbers such as pi are such."""
+    if not node.arguments:
+        return Form({}, function_of(node).series()[0])
     forms = [each for each in arguments if isinstance(each, Form)]
     if len(forms) != len(arguments):
         return None

@@ -1,5 +1,6 @@
 """Graphs of registers: confirmed claim by claim; false claims are refuted by name, false bounds never confirmed."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
@@ -9,10 +10,14 @@ import pytest
 import attnforge as af
 from attnforge.certification.certify import certify
 from attnforge.certification.checker.check import check
-from attnforge.certification.checker.graph import compare_claims, is_graph
+from attnforge.certification.checker.graph import compare_claims
+from attnforge.certification.checker.layout import is_graph
 from attnforge.effort import NORMAL
+from attnforge.errors import AttnforgeError
 from attnforge.network import Attention, Linear, Term, digest, rounded
-from attnforge.targets import Formula
+from attnforge.targets import Formula, Formulas
+from attnforge.targets.expression.simplify import plus, times
+from attnforge.targets.expression.tree import Constant, Variable
 from tests.certification.heads import head_at, heads_of, with_head
 
 CASES = {
@@ -22,6 +27,8 @@ CASES = {
     "kinks": ("max(x*y, z) - abs(x + z)", dict.fromkeys("xyz", (-1, 1))),
     "logistic": ("tanh(x + 2*y)*sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1))),
     "exponential": ("x*exp(-y^2 - z)", dict.fromkeys("xyz", (-1, 1))),
+    "root": ("sqrt(x^2 + (y - z)^2)", dict.fromkeys("xyz", (-1, 1))),
+    "several": ("[x*y*z, exp(x - y)*z, x + max(y, z)]", dict.fromkeys("xyz", (-1, 1))),
 }  # fmt: skip
 
 
@@ -45,7 +52,7 @@ def points_of(net, count=4000):
 def measured(net, network):
     x = points_of(net)
     with np.errstate(all="ignore"):
-        return float(np.abs(network(x[:, None])[:, 0, 0] - net.target.values(x)).max())
+        return float(np.abs(network(x[:, None])[:, 0] - net.target.values(x).reshape(len(x), -1)).max())
 
 
 def verdict(net, network, bound=None):
@@ -131,6 +138,58 @@ def test_without_residuals_or_claims_it_is_no_graph(net):
     assert is_graph(net.network)
     assert not is_graph(replace(net.network, layers=tuple(layers)))
     assert not is_graph(with_head(net.network, heads_of(net.network)[0], claims=None))
+
+
+@pytest.mark.parametrize("output", range(3))
+def test_every_output_is_looked_at(output):
+    """Its weights, its constant and its formula: changed by little more than the bound, or by much."""
+    net = built("several")
+    *others, last = net.network.layers
+    for size in (2 * net.certificate.bound, 0.1):
+        for register in (0, 1 + output, len(last.terms[0].map) - 1):
+            weights = last.terms[0].map.copy()
+            weights[register, output] += size
+            changed = replace(net.network, layers=(*others, Linear((Term(weights),))))
+            assert measured(net, changed) > net.certificate.bound
+            assert verdict(net, changed).verdict in (["rejected"] if size == 0.1 else ["rejected", "undecided"])
+        trees = [*net.target.trees]
+        trees[output] = plus(trees[output], times(Constant(size), Variable("x")))
+        target = Formulas(trees, net.target.domain, net.target.names)
+        found = compare_claims(net.network, target, net.certificate.bound, "float64", 50, lambda _: None)
+        assert found.verdict == "undecided"
+
+
+def test_outputs_in_another_order_are_refuted():
+    net = built("several")
+    *others, last = net.network.layers
+    turned = Linear((Term(np.roll(last.terms[0].map, 1, axis=1)),))
+    assert verdict(net, replace(net.network, layers=(*others, turned))).verdict == "rejected"
+
+
+@pytest.mark.parametrize("formula", ["sqrt(r[4] + r[5] - 0.001)", "sqrt(r[4] - r[5])", "sqrt(r[4])", "sqrt(r[1])"])
+def test_roots_of_what_may_be_negative_are_not_confirmed(formula):
+    """Beyond 0 a run may be by its errors, an exact argument never: then the formula would have no value."""
+    net = built("root")
+    place = heads_of(net.network)[-1]
+    network = with_head(net.network, place, claims=replace(head_at(net.network, place).claims, formula=formula))
+    for target in (net.target, Formula(formula.replace("r[4]", "x^2").replace("r[5]", "(y - z)^2").replace("r[1]", "x"),
+                                       net.target.domain, net.target.names)):  # fmt: skip
+        with suppress(AttnforgeError):  # a false claim, or another target
+            found = compare_claims(network, target, 0.01, "float64", 50, lambda _: None)
+            assert found.verdict == "undecided"
+
+
+def test_errors_before_a_root_at_zero_count_by_its_modulus():
+    """A square off by 1e-8 moves the root of it by 1e-4 at 0, and hardly elsewhere."""
+    net = built("root")
+    head = head_at(net.network, heads_of(net.network)[0])
+    moved = head.memory_values + 1e-8 / np.abs(head.output).max()
+    network = with_head(net.network, heads_of(net.network)[0], memory_values=moved)
+    x = np.zeros((1, 1, 3))
+    seen = abs(float(network(x)[0, 0, 0]) - float(net.network(x)[0, 0, 0]))
+    assert seen > 5e-5
+    assert verdict(net, network, 0.5 * seen).verdict != "confirmed"
+    assert verdict(net, network, 3e-4).verdict == "confirmed"
 
 
 @pytest.mark.parametrize("place", range(3))
