@@ -71,11 +71,8 @@ class FormulaOn:
                 return self._angle(y, x)
             case "exp", [u]:
                 return cell.exponential(u)
-            case "sqrt", [u]:  # of what is not negative, whatever bounds say
-                root = function_of(node)
-                return self._composed(
-                    u, root.series, lambda ends: root.interval(Interval(ends.lower.max(ZERO), ends.upper))
-                )
+            case "sqrt", [u] if isinstance(inner := node.arguments[0], Apply) and inner.function == "relu":
+                return self._composed(u, function_of(node).series, _root)
             case "^", [u, v]:
                 return self._power(node, u, v)
             case _, [u]:
@@ -194,6 +191,11 @@ def linear_form(node: Apply, arguments: Sequence[object]) -> Form | None:
         case "^" if not varying and constants[0] > 0:
             return Form({}, constants[0] ** constants[1])
     return None
+
+
+def _root(inside: Interval) -> Interval:
+    """Of what is not negative, whatever balls around it say."""
+    return FUNCTIONS["sqrt"].interval(Interval(inside.lower.max(ZERO), inside.upper))
 
 
 def _number(node: Node) -> float | None:

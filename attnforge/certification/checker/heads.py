@@ -260,7 +260,7 @@ def _products(
     """Sums of weights times values, and of the weights."""
     cell = place.cell
     constant = all(x is ZERO for row in values for value in row for x in value.over[1:])
-    if constant and all(is_affine(cell, score) for score in scores):
+    if cell.terms.order > 1 and constant and all(is_affine(cell, score) for score in scores):
         return few(cell, scores, [[*(value.at[0] for value in row), ONE] for row in values])
     flat = _level(place, relative, near, scores)
     weights = [cell.exponential(model) for model in flat]
