@@ -15,10 +15,11 @@ from typing import Literal
 
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
-from attnforge.certification.checker.graph import compare_claims, is_graph, refute_claims
+from attnforge.certification.checker.graph import compare_claims, refute_claims
 from attnforge.certification.checker.head import error_on_sequences, largest_gap
 from attnforge.certification.checker.in_context import OfExamples, assumptions_of, drift, largest_error
-from attnforge.certification.checker.listed import at_listed_points, attained, formula_at
+from attnforge.certification.checker.layout import is_graph
+from attnforge.certification.checker.listed import at_listed_points, attained, formulas_at
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
@@ -29,6 +30,7 @@ from attnforge.network import Network, output_shape, rounded
 from attnforge.targets import (
     AttentionHead,
     Formula,
+    Formulas,
     Iteration,
     KernelAverage,
     ReluNetwork,
@@ -38,7 +40,7 @@ from attnforge.targets import (
 )
 
 Report = Callable[[float], None]
-Provable = Formula | TruncatedLinear | ReluNetwork | Iteration | KernelAverage | AttentionHead
+Provable = Formula | Formulas | TruncatedLinear | ReluNetwork | Iteration | KernelAverage | AttentionHead
 
 FEW = 2  # inputs on which cells of all of them are an alternative to registers one by one
 
@@ -195,7 +197,7 @@ def _of_time() -> str:
 
 def _prove(
     model: Network,
-    target: Formula | TruncatedLinear | ReluNetwork,
+    target: Formula | Formulas | TruncatedLinear | ReluNetwork,
     bound: float,
     dtype: str,
     effort: Effort,
@@ -203,15 +205,18 @@ def _prove(
 ) -> Outcome:
     if isinstance(target, ReluNetwork):
         return compare(model, target, bound, dtype, progress)
-    if isinstance(target, Formula):
-        looked = attained(model, target, dtype, bound, partial(formula_at, target))
+    if isinstance(target, Formula | Formulas):
+        looked = attained(model, target, dtype, bound, partial(formulas_at, target))
         if looked.seen > bound:
             with suppress(BeyondReachError):
                 refute_claims(model, target, bound, dtype)
             return replace(looked, verdict="refuted", reached=0.0)
         if (claimed := _by_claims(model, target, bound, dtype, effort.cells, progress)) is not None:
             return replace(claimed, cells=looked.cells + claimed.cells)
-        if (side_by_side := _as_relu_network(model, target, bound, dtype, progress)) is not None:
+        if (
+            isinstance(target, Formula)
+            and (side_by_side := _as_relu_network(model, target, bound, dtype, progress)) is not None
+        ):
             return side_by_side
     try:
         asked = list(questions(model, target, bound, dtype))
@@ -231,7 +236,7 @@ def _prove(
 
 
 def _by_claims(
-    model: Network, target: Formula, bound: float, dtype: str, cells: int, progress: Report
+    model: Network, target: Formula | Formulas, bound: float, dtype: str, cells: int, progress: Report
 ) -> Outcome | None:
     """Register by register, where heads claim what they write; None where cells of few inputs may do better."""
     if not is_graph(model):

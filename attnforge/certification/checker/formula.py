@@ -71,10 +71,10 @@ class FormulaOn:
                 return self._angle(y, x)
             case "exp", [u]:
                 return cell.exponential(u)
+            case "sqrt", [u] if isinstance(inner := node.arguments[0], Apply) and inner.function == "relu":
+                return self._composed(u, function_of(node).series, _root)
             case "^", [u, v]:
                 return self._power(node, u, v)
-            case _, []:
-                return cell.constant(function_of(node).series()[0])
             case _, [u]:
                 return self._composed(u, function_of(node).series, function_of(node).interval)
         raise CertificateError("The checker reads the functions of the table", node.function)
@@ -170,7 +170,9 @@ class FormulaOn:
 
 
 def linear_form(node: Apply, arguments: Sequence[object]) -> Form | None:
-    """Sums, multiples and quotients of linear forms stay linear forms."""
+    """Sums, multiples and quotients of linear forms stay linear forms; numbers such as pi are such."""
+    if not node.arguments:
+        return Form({}, function_of(node).series()[0])
     forms = [each for each in arguments if isinstance(each, Form)]
     if len(forms) != len(arguments):
         return None
@@ -189,6 +191,11 @@ def linear_form(node: Apply, arguments: Sequence[object]) -> Form | None:
         case "^" if not varying and constants[0] > 0:
             return Form({}, constants[0] ** constants[1])
     return None
+
+
+def _root(inside: Interval) -> Interval:
+    """Of what is not negative, whatever balls around it say."""
+    return FUNCTIONS["sqrt"].interval(Interval(inside.lower.max(ZERO), inside.upper))
 
 
 def _number(node: Node) -> float | None:

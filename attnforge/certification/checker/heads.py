@@ -25,10 +25,10 @@ from flint import arb, arb_mat
 from attnforge.balls import gamma, upper
 from attnforge.balls import lower as lower_end
 from attnforge.certification.checker import rounding
-from attnforge.certification.checker.powers import sums
+from attnforge.certification.checker.powers import few, sums
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.space import Form
-from attnforge.certification.checker.taylor import ZERO, Model, meet
+from attnforge.certification.checker.taylor import ONE, ZERO, Model, is_affine, meet
 from attnforge.certification.checker.values import Place, Value, combine, is_simple
 from attnforge.network import Head
 
@@ -102,11 +102,17 @@ def mixture(place: Place, query: Row, keys: Array, values: Array, negligible: fl
 
 
 def _curved(place: Place, query: Row, keys: Array, winner: Array) -> list[Model]:
-    """Scores relative to the winner's, of queries that are not affine."""
+    """Scores relative to the winner's."""
     apart = arb_mat([[arb(x) - arb(w) for x, w in zip(key, winner.tolist(), strict=True)] for key in keys.tolist()])
-    at, over = (apart * arb_mat(list(side)) for side in zip(*((q.model.at, q.model.over) for q in query), strict=True))
-    terms = range(place.cell.terms.count)
-    return [Model([at[i, k] for k in terms], [over[i, k] for k in terms]) for i in range(len(keys))]
+    count = place.cell.terms.count
+    terms = 1 + len(place.cell.terms.axes) if all(is_affine(place.cell, q.model) for q in query) else count
+    sides = [[side[:terms] for side in each] for each in zip(*((q.model.at, q.model.over) for q in query), strict=True)]
+    at, over = (apart * arb_mat(side) for side in sides)
+    rest = [ZERO] * (count - terms)
+    return [
+        Model([*(at[i, k] for k in range(terms)), *rest], [*(over[i, k] for k in range(terms)), *rest])
+        for i in range(len(keys))
+    ]
 
 
 def _level(place: Place, relative: Relative, near: npt.NDArray[np.int64], models: list[Model]) -> list[Model]:
@@ -253,6 +259,9 @@ def _products(
 ) -> list[Model]:
     """Sums of weights times values, and of the weights."""
     cell = place.cell
+    constant = all(x is ZERO for row in values for value in row for x in value.over[1:])
+    if cell.terms.order > 1 and constant and all(is_affine(cell, score) for score in scores):
+        return few(cell, scores, [[*(value.at[0] for value in row), ONE] for row in values])
     flat = _level(place, relative, near, scores)
     weights = [cell.exponential(model) for model in flat]
     columns = zip(*values, strict=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attnforge.certification.checker.heads import attend, select
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO
-from attnforge.certification.checker.values import Place, Value, combine, total
+from attnforge.certification.checker.values import Place, Value, combine, input_rounding, total
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear, Network, Softmax, Term
 
@@ -47,15 +47,9 @@ def _inputs(place: Place, tokens: int, features: int, first: int) -> list[Row]:
 
 
 def _input_row(place: Place, numbers: range) -> list[Value]:
-    """Inputs, by number; dtypes below float64 round them, the half types through float32: twice."""
-    machine, values = place.machine, [Value(place, Form({i: ONE}, ZERO), 0.0) for i in numbers]
-    if machine.name == "float64":
-        return values
-    once = machine.roundoff * (1 + 2.0**-10)
-    return [
-        Value(place, Form({i: ONE}, ZERO), once * v.size + machine.underflow)
-        for i, v in zip(numbers, values, strict=True)
-    ]
+    """Inputs, by number."""
+    values = [Value(place, Form({i: ONE}, ZERO), 0.0) for i in numbers]
+    return [Value(place, v.form or v.model, input_rounding(place.machine, v.size)) for v in values]
 
 
 def linear(place: Place, layer: Linear, rows: list[Row]) -> list[Row]:

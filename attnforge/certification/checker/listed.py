@@ -10,6 +10,7 @@ from flint import arb
 from attnforge.balls import lower, machine, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layers import run
+from attnforge.certification.checker.questions import trees_of
 from attnforge.certification.checker.search import Outcome, exactly
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
@@ -17,7 +18,7 @@ from attnforge.certification.checker.values import Place
 from attnforge.effort import time_is_up
 from attnforge.errors import CertificateError
 from attnforge.network import Network
-from attnforge.targets import Formula, ReluNetwork, Table
+from attnforge.targets import Formula, Formulas, ReluNetwork, Table
 
 Exact = Callable[[Sequence[float]], Sequence[arb]]  # a target's values at a point
 
@@ -37,7 +38,9 @@ def at_point(network: Network, dtype: str, point: Sequence[float], values: Seque
     return found
 
 
-def attained(network: Network, target: ReluNetwork | Formula, dtype: str, bound: float, exact: Exact) -> Outcome:
+def attained(
+    network: Network, target: ReluNetwork | Formula | Formulas, dtype: str, bound: float, exact: Exact
+) -> Outcome:
     """The largest error that the run cannot fall below at random points of the domain, and where.
 
     Points are judged by float64 first; balls decide about the worst of them, if the bound is in question there.
@@ -59,11 +62,11 @@ def attained(network: Network, target: ReluNetwork | Formula, dtype: str, bound:
     return found
 
 
-def formula_at(target: Formula, point: Sequence[float]) -> list[arb]:
-    """The formula at a point."""
+def formulas_at(target: Formula | Formulas, point: Sequence[float]) -> list[arb]:
+    """The formulas at a point."""
     at = tuple(point)
     inputs = {name: Form({i: ONE}, ZERO) for i, name in enumerate(target.names)}
-    return [FormulaOn(inputs, Space(at, at), Cell(at, at, 1))(target.tree).at[0]]
+    return [FormulaOn(inputs, Space(at, at), Cell(at, at, 1))(tree).at[0] for tree in trees_of(target)]
 
 
 def at_listed_points(

@@ -6,7 +6,8 @@ The function differs from the polynomial of those at m by at most $\sum_k e^{a_k
 $\sigma = \sum_i |d_{ki}| r_i$.
 A common slope of all scores is a common factor of all such sums: it is taken off, and what is left of $d_k$ is as small
 as can be. $a_k$, a difference of large numbers, and $e^{a_k}$ are balls of many bits; what remains are sums of
-products in float64, whose roundings are counted: u for each operation, $\gamma_n$ for a sum over n keys.
+products in float64, whose roundings are counted: u for each operation, $\gamma_n$ for a sum over n keys. Sums over few
+keys are products of matrices of balls.
 """
 
 from __future__ import annotations
@@ -20,12 +21,42 @@ from flint import arb, arb_mat
 
 from attnforge.balls import gamma, upper
 from attnforge.certification.checker.rounding import SLACK
-from attnforge.certification.checker.taylor import Coefficients, Model, Terms
+from attnforge.certification.checker.taylor import ONE, ZERO, Cell, Coefficients, Model, Terms
 from attnforge.certification.checker.values import Place, Value
 
 Array = npt.NDArray[np.float64]
 
 UNIT, TINY = 2.0**-53, 2.0**-1070  # a rounding, relative or where numbers underflow
+
+
+def few(cell: Cell, scores: Sequence[Model], values: Sequence[Sequence[arb]]) -> list[Model]:
+    """The sums for every column of ``values`` (n, c), in balls; scores are affine."""
+    table, swings = cell.terms, [cell.monomials[k] for k in cell.terms.axes]
+    rough = np.exp(np.minimum([float(score.at[0].mid()) for score in scores], 0.0))
+    slopes = np.array([[float(score.at[k].mid()) for k in table.axes] for score in scores])
+    mean = [arb(m) if np.isfinite(m) else ZERO for m in (rough / rough.sum() @ slopes).tolist()]
+    tilts = [[score.at[k] - m for k, m in zip(table.axes, mean, strict=True)] for score in scores]
+    swing = [sum((d * r for d, r in zip(tilt, swings, strict=True)), start=ZERO) for tilt in tilts]
+    weights = [score.at[0].exp() for score in scores]
+    spread = [(score.at[0] + each).exp() for score, each in zip(scores, swing, strict=True)]
+    powers = [_monomials(table, tilt) for tilt in tilts]
+    columns = [list(column) for column in zip(*values, strict=True)]
+    at, over = (
+        (arb_mat(columns) * arb_mat([[w * x for x in row] for w, row in zip(side, powers, strict=True)])).tolist()
+        for side in (weights, spread)
+    )
+    beyond = [w * abs(x).upper() ** (table.order + 1) for w, x in zip(spread, swing, strict=True)]
+    rest = [sum((abs(v) * b for v, b in zip(column, beyond, strict=True)), start=ZERO) for column in columns]
+    last = factorial(table.order + 1)
+    return [Model(a, o, upper(r / last)) for a, o, r in zip(at, over, rest, strict=True)]
+
+
+def _monomials(table: Terms, tilt: Sequence[arb]) -> Coefficients:
+    r"""$d^\alpha/\alpha!$."""
+    found = [ONE]
+    for axis, power, before in table.steps:
+        found.append(found[before] * tilt[axis] / power)
+    return found
 
 
 def sums(place: Place, query: Sequence[Value], keys: Array, key: Array, values: Array) -> list[Model]:

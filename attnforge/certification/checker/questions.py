@@ -12,7 +12,7 @@ from attnforge.certification.checker.search import Question
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Network
 from attnforge.network.apply import apply_layer
-from attnforge.targets import Formula, TruncatedLinear
+from attnforge.targets import Formula, Formulas, TruncatedLinear
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
 from attnforge.targets.structure.ridge import direction_of
@@ -27,9 +27,16 @@ class BeyondReachError(CertificateError):
     """The checker has no way to look at this network; nothing is said against it."""
 
 
-def questions(network: Network, target: Formula | TruncatedLinear, bound: float, dtype: str) -> Iterator[Question]:
+def trees_of(target: Formula | Formulas) -> tuple[Node, ...]:
+    """A formula an output."""
+    return (target.tree,) if isinstance(target, Formula) else target.trees
+
+
+def questions(
+    network: Network, target: Formula | Formulas | TruncatedLinear, bound: float, dtype: str
+) -> Iterator[Question]:
     """What must be true for the bound to be: one question an output entry."""
-    shape = (1, target.domain.lower.size) if isinstance(target, Formula) else (target.rows, target.features)
+    shape = (target.rows, target.features) if isinstance(target, TruncatedLinear) else (1, target.domain.lower.size)
     if network.features != shape[1] or network.tokens not in (None, shape[0]) or network.context is not None:
         got = f"{network.tokens} tokens of {network.features} features"
         raise CertificateError(f"The network must read {shape[0]} tokens of {shape[1]} features, as its target", got)
@@ -38,7 +45,7 @@ def questions(network: Network, target: Formula | TruncatedLinear, bound: float,
     box = tuple(
         tuple(np.broadcast_to(end, shape).ravel().tolist()) for end in (target.domain.lower, target.domain.upper)
     )
-    entries = _formula(network, target) if isinstance(target, Formula) else _truncated(target)
+    entries = _truncated(target) if isinstance(target, TruncatedLinear) else _formulas(network, target)
     for entry, tree, names, direction in entries:
         variables = len(box[0]) if direction is None else 1
         if variables not in ORDERS:
@@ -49,14 +56,14 @@ def questions(network: Network, target: Formula | TruncatedLinear, bound: float,
         yield Question(network, dtype, shape[0], entry, tree, names, low, high, direction, order, bound)
 
 
-def _formula(network: Network, target: Formula) -> Iterator[Entry]:
-    """The only output. Along a line, if neither formula nor network sees anything else."""
-    direction = direction_of(target.tree, target.names, target.domain) if len(target.names) > 1 else None
-    weights = None if direction is None else direction.weights(target.domain)
-    if weights is not None and not _reads_only(network, weights):
-        weights = None
+def _formulas(network: Network, target: Formula | Formulas) -> Iterator[Entry]:
+    """Every output. Along a line, if neither formula nor network sees anything else."""
     names = tuple((name, i) for i, name in enumerate(target.names))
-    yield (0, 0), target.tree, names, None if weights is None else tuple(weights.tolist())
+    for j, tree in enumerate(trees_of(target)):
+        direction = direction_of(tree, target.names, target.domain) if len(names) > 1 else None
+        weights = None if direction is None else direction.weights(target.domain)
+        along = weights is not None and _reads_only(network, weights)
+        yield (0, j), tree, names, tuple(weights.tolist()) if along and weights is not None else None
 
 
 def _reads_only(network: Network, weights: Array) -> bool:

@@ -7,7 +7,9 @@ $G_n$ the output as a function of registers 1..n, the later ones exact, changing
 the other gives
 $$ |\mathrm{run} - f| \le \sum_n \sup |\partial G_n / \partial r_n|\,\delta_n , $$
 the suprema over all that lies between run and exact registers: exact ranges, widened by what errors may have become on
-the way. Derivatives are chained backwards, as intervals; the domain is cut where that is loose.
+the way. Derivatives are chained backwards, as intervals; the domain is cut where that is loose. A root that reaches 0
+has no bounded slope, but $|\sqrt a - \sqrt b| \le \sqrt{|a - b|}$: what such a register moves by with all errors before
+it is added to $\delta_n$, and the sum starts there.
 
 **Ranges** of forms on the whole domain: where the form rises or falls with an input, that input is put at its end (and
 what it may move the other way, a rounding, is added); what is left is enclosed by intervals and by mean values, and the
@@ -24,6 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count, pairwise
+from typing import TypeVar
 
 from flint import arb, arb_series
 
@@ -51,12 +54,14 @@ from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, b
 
 Slopes = dict[int, Interval]
 Jet = tuple[Interval, Slopes]  # values, and derivatives by variables that are numbered; absent ones are zero
+Moved = tuple[Interval, arb]  # values, and how far they may be off
+T = TypeVar("T", Jet, Moved)
 Ends = tuple[tuple[float, float], ...]
 
 PIECES, FORM_PIECES = 4, 12  # of the argument of a function, and of the only form of a register
 CELLS, CLOSE = 120, 0.002  # boxes looked at for an end of a range, and what it may be off by, of its size
 FLAT = 2.0**-44  # of a slope: what goes the other way is a rounding, and is added
-NOTHING = Interval(ZERO, ZERO)
+NOTHING, ANYTHING = Interval(ZERO, ZERO), Interval(arb.neg_inf(), arb.pos_inf())
 
 
 class UnknownError(ArithmeticError):
@@ -147,21 +152,38 @@ class Step:
         return known(value), [known(slope) for slope in slopes]
 
     def _jet(self, ranges: list[Interval]) -> Jet:
-        def jet(node: Node, value: Form | Jet) -> Jet:
-            if not isinstance(value, Form):
-                return value
-            if not value.slopes:
-                return from_ball(value.constant), {}
+        def form(node: Node) -> Jet:
             k, factor, rest = self.places[node]
             return add(multiply(ranges[k], from_ball(factor)), from_ball(rest)), {k: from_ball(factor)}
 
-        def visit(node: Node, arguments: Sequence[Form | Jet]) -> Form | Jet:
+        return self._fold(form, lambda constant: (constant, {}), _applied)
+
+    def moved(self, ranges: Sequence[Interval], off: Sequence[arb]) -> tuple[Interval, arb]:
+        """Its range, and how far it may move where its forms, in their ranges, are off by so much."""
+
+        def form(node: Node) -> Moved:
+            k, factor, rest = self.places[node]
+            return add(multiply(ranges[k], from_ball(factor)), from_ball(rest)), abs(factor) * off[k]
+
+        return self._fold(form, lambda constant: (constant, ZERO), _moved)
+
+    def _fold(
+        self, form: Callable[[Node], T], constant: Callable[[Interval], T], apply: Callable[[Apply, list[T]], T]
+    ) -> T:
+        """The tree from its maximal forms on."""
+
+        def value(node: Node, found: Form | T) -> T:
+            if not isinstance(found, Form):
+                return found
+            return form(node) if found.slopes else constant(from_ball(found.constant))
+
+        def visit(node: Node, arguments: Sequence[Form | T]) -> Form | T:
             if not isinstance(node, Apply):
                 return _leaf(node)
-            form = linear_form(node, arguments)
-            return form if form is not None else _applied(node, list(map(jet, node.arguments, arguments)))
+            found = linear_form(node, arguments)
+            return found if found is not None else apply(node, list(map(value, node.arguments, arguments)))
 
-        return jet(self.tree, fold(self.tree, visit))
+        return value(self.tree, fold(self.tree, visit))
 
 
 def _leaf(node: Node) -> Form:
@@ -215,19 +237,32 @@ def _rule(node: Apply, arguments: list[Jet]) -> Jet:
         case "^", [u, (v, slopes)] if not slopes:
             power = arb_series([to_ball(v)])
             return _composed(u, lambda s: record.series(s, power), lambda inside: record.interval(inside, v))
-        case _, []:
-            return from_ball(record.series()[0]), {}
         case _, [u]:
             return _composed(u, record.series, record.interval)
     raise UnknownError
 
 
+def _moved(node: Apply, arguments: list[Moved]) -> Moved:
+    """A root by its modulus of continuity, which holds at 0, too; others by their slopes on widened ranges."""
+    if node.function == "sqrt" and not arguments[0][0].lower > arguments[0][1]:
+        u, off = arguments[0]
+        return Interval(u.lower.max(ZERO).sqrt(), known(u).upper.max(ZERO).sqrt()), off.sqrt().upper()
+    jets = [(widened(u, off), {k: Interval(ONE, ONE)} if off > 0 else {}) for k, (u, off) in enumerate(arguments)]
+    slopes = _applied(node, jets)[1]
+    moves = (size(slopes.get(k, NOTHING)) * off for k, (_, off) in enumerate(arguments))
+    return _applied(node, [(u, {}) for u, _ in arguments])[0], sum(moves, start=ZERO).upper()
+
+
 def _plus(a: Slopes, b: Slopes) -> Slopes:
-    return {k: add(a.get(k, NOTHING), b.get(k, NOTHING)) for k in a | b}
+    return {k: _add(a.get(k, NOTHING), b.get(k, NOTHING)) for k in a | b}
+
+
+def _add(u: Interval, v: Interval) -> Interval:
+    return ANYTHING if u is ANYTHING or v is ANYTHING else add(u, v)
 
 
 def _times(slopes: Slopes, factor: Interval) -> Slopes:
-    return {k: multiply(slope, factor) for k, slope in slopes.items()}
+    return {k: slope if slope is ANYTHING else multiply(slope, factor) for k, slope in slopes.items()}
 
 
 def _product(a: Jet, b: Jet) -> Jet:
@@ -279,14 +314,15 @@ def _pieces(low: float, high: float, pieces: int) -> list[tuple[float, float]]:
 class Followed:
     """On a box: exact ranges of registers, their slopes by the inputs, and what the run may be off by.
 
-    Of every step the forms, as the run may have them, and ``tilts``, its slopes by these.
+    ``tilts`` are the slopes of every step by its forms, None where they are not bounded; ``local`` what it adds to
+    what it was off by before, of the inputs first: all that it is off by where its slopes are not bounded.
     """
 
     values: list[Interval]
     slopes: list[Slopes]
     off: list[arb]
-    forms: list[list[Interval]]
-    tilts: list[list[Interval]]
+    tilts: list[list[Interval] | None]
+    local: list[arb]
 
     def form(self, form: Form) -> Jet:
         """The exact range of an affine form of registers, and its slopes by the inputs."""
@@ -310,32 +346,32 @@ class Registers:
     def follow(self, box: Sequence[Interval], local: Sequence[arb], count: int | None = None) -> Followed:
         """The first steps on a box, for local errors of inputs and steps; UnknownError where one is not defined."""
         inputs = len(box)
-        found = Followed(
-            [Interval(ONE, ONE), *box],
-            [{}, *({i: Interval(ONE, ONE)} for i in range(inputs))],
-            [ZERO, *local[:inputs]],
-            [],
-            [],
-        )
+        ones: list[Slopes] = [{i: Interval(ONE, ONE)} for i in range(inputs)]
+        found = Followed([Interval(ONE, ONE), *box], [{}, *ones], [ZERO, *local[:inputs]], [], list(local[:inputs]))
         for n, step in enumerate(self.steps[:count]):
             jets, off = [found.form(form) for form in step.forms], [found.off_of(form) for form in step.forms]
             inside = [common(jet[0], exact) for jet, exact in zip(jets, self.exact[n], strict=True)]
-            wide = [widened(*each) for each in zip(inside, off, strict=True)]
-            tilts = step.on(wide)[1]
-            found.values.append(step.on(inside)[0])
-            found.slopes.append(reduce(_plus, (_times(j[1], t) for j, t in zip(jets, tilts, strict=True)), {}))
-            carried = sum((size(t) * o for t, o in zip(tilts, off, strict=True)), start=ZERO)
-            found.off.append((carried + local[inputs + n]).upper())
-            found.forms.append(wide)
-            found.tilts.append(tilts)
+            own, tilts = local[inputs + n], list[Interval]()
+            try:
+                tilts = step.on([widened(*each) for each in zip(inside, off, strict=True)])[1]
+                value, slopes = step.on(inside)[0], [_times(j[1], t) for j, t in zip(jets, tilts, strict=True)]
+                carried = sum((size(t) * o for t, o in zip(tilts, off, strict=True)), start=ZERO)
+            except UnknownError:
+                value, moved = step.moved(inside, off)
+                slopes, carried, own = [dict.fromkeys(jet[1], ANYTHING) for jet in jets], ZERO, own + moved
+            found.values.append(value)
+            found.slopes.append(reduce(_plus, slopes, {}))
+            found.off.append((carried + own).upper())
+            found.tilts.append(tilts or None)
+            found.local.append(own)
         return found
 
     def sensitivities(self, found: Followed, output: Form) -> list[Interval]:
         """Derivatives of an output, an affine form of all registers, by each of them."""
         adjoint = [from_ball(output.slopes.get(p, ZERO)) for p in range(len(found.values))]
         for n in reversed(range(len(self.steps))):
-            mine = adjoint[1 + len(self.box) + n]
-            for form, tilt in zip(self.steps[n].forms, found.tilts[n], strict=True):
+            mine, tilts = adjoint[1 + len(self.box) + n], found.tilts[n] or ()
+            for form, tilt in zip(self.steps[n].forms, tilts, strict=bool(tilts)):
                 through = multiply(mine, tilt)
                 for p, weight in form.slopes.items():
                     adjoint[p] = add(adjoint[p], multiply(through, from_ball(weight)))
@@ -345,12 +381,12 @@ class Registers:
         """What local errors make of the outputs on a box, at most."""
         try:
             found = self.follow(box, local)
-            return max(upper(self._carried(found, output, local)) for output in outputs)
+            return max(upper(self._carried(found, output)) for output in outputs)
         except UnknownError:
             return float("inf")
 
-    def _carried(self, found: Followed, output: Form, local: Sequence[arb]) -> arb:
-        pairs = zip(self.sensitivities(found, output)[1:], local, strict=True)
+    def _carried(self, found: Followed, output: Form) -> arb:
+        pairs = zip(self.sensitivities(found, output)[1:], found.local, strict=True)
         return sum((size(known(adjoint)) * own for adjoint, own in pairs), start=ZERO)
 
     def _top(self, form: Form) -> arb:
@@ -378,7 +414,7 @@ class Registers:
             slopes = self.follow(box, zero, steps).form(form)[1]
             for i, slope in slopes.items():
                 rise, fall = slope.upper, -slope.lower
-                if min(float(rise), float(fall)) <= FLAT * max(float(rise), float(fall)):
+                if slope is not ANYTHING and min(float(rise), float(fall)) <= FLAT * max(float(rise), float(fall)):
                     end, against = (box[i].upper, fall) if fall < rise else (box[i].lower, rise)
                     slack += against.max(ZERO) * (box[i].upper - box[i].lower)
                     box = [*box[:i], Interval(end, end), *box[i + 1 :]]
@@ -388,7 +424,13 @@ class Registers:
         except UnknownError:
             widths = [float(side.upper - side.lower) for side in box]
             return float("inf"), -arb.pos_inf(), box, max(range(len(box)), key=widths.__getitem__)
-        moves = {i: size(slopes.get(i, NOTHING)) * (side.upper - side.lower) / 2 for i, side in enumerate(box)}
+        steep = {i: size(slopes.get(i, NOTHING)) for i, side in enumerate(box) if side.upper > side.lower}
+        moves = {i: slope * (box[i].upper - box[i].lower) / 2 for i, slope in steep.items()}
         mean = sum(moves.values(), start=at.upper).upper()
-        axis = max(moves, key=lambda i: float(moves[i]))
-        return upper(value.upper.min(mean) + slack), at.lower, box, axis if moves[axis] > 0 else None
+        axis = max(moves, key=lambda i: float(moves[i]), default=None)
+        return (
+            upper(value.upper.min(mean) + slack),
+            at.lower,
+            box,
+            axis if axis is not None and moves[axis] > 0 else None,
+        )

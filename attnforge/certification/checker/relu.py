@@ -29,7 +29,7 @@ from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.search import Box, Outcome, Verdict, distance, exactly, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.checker.values import Place, Value, anywhere, between, constant
+from attnforge.certification.checker.values import Place, Value, anywhere, between, constant, input_rounding
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear, Network
@@ -63,8 +63,7 @@ class _SideBySide:
     def __init__(self, network: Network, target: ReluNetwork, model: Machine, progress: Report) -> None:
         low = np.atleast_2d(target.domain.lower).min(axis=0)  # tokens share a box
         high = np.atleast_2d(target.domain.upper).max(axis=0)
-        once = 0.0 if model.name == "float64" else model.roundoff * (1 + 2.0**-10)
-        self.start = once * np.maximum(np.abs(low), np.abs(high)) + (model.underflow if once else 0.0)
+        self.start = np.array([input_rounding(model, size) for size in np.maximum(np.abs(low), np.abs(high))])
         self.layers, self.model, self.progress = iter(network.layers), model, progress
         self.stages = _stages(target)
         self.forms, values = ranges(self.stages, low, high)

@@ -201,7 +201,7 @@ def _on(question: Question, space: Space, box: Box) -> tuple[float, float]:
 def distance(cell: Cell, output: Value, formula: Model) -> tuple[float, float]:
     """Bounds of |run - formula| on the cell from above, and at its middle from below."""
     apart = cell.add(output.model, cell.scale(arb(-1), formula))
-    above = min(cell.largest(apart) + output.off, upper(abs(output.run - cell.range(formula))))
+    above = min(cell.largest(apart)[0] + output.off, upper(abs(output.run - cell.range(formula))))
     below = lower(abs(apart.at[0])) - output.off
     return (above if above == above else inf) * (1 + 2.0**-50), below * (1 - 2.0**-50) if below > 0 else 0.0
 

@@ -251,24 +251,24 @@ class Cell:
             return found
         first = [at[0], *(over[k] * self.monomials[k] for k in self.terms.axes if over[k] is not ZERO)]
         found = meet(found, _sum(first))
-        if all(x is ZERO for x in over[1 + len(self.terms.axes) :]):
+        if is_affine(self, model):
             return found
         sides = zip(at[1:], over[1:], self.terms.degree[1:], self.monomials[1:], strict=True)
         chosen = ((o if degree == self.terms.order else a, t) for a, o, degree, t in sides)
         return meet(found, _sum([at[0], *(x * t for x, t in chosen if x is not ZERO)]))
 
-    def largest(self, model: Model) -> float:
-        r"""A bound of the absolute value, sharper than the range where the function waves within the cell.
+    def largest(self, model: Model) -> tuple[float, float]:
+        r"""A bound of the absolute value, sharper than the range where the function waves, and a size that is attained.
 
         The polynomial at the middle, in variables scaled to [-1, 1], lies between its smallest and its largest
         Bernstein coefficient on every one of some pieces of the cell; the radii of its coefficients and the rest are
-        added.
+        added. At the corners of pieces the coefficients are its values.
         """
         table, found, rest = self.terms, upper(abs(self.range(model))), self.rest(model)
-        sizes = [prod(map(pow, self.radius, a), start=ONE) for a in table.exponents]
-        balls = [x * size for x, size in zip(model.at, sizes, strict=True)]
+        scales = [prod(map(pow, self.radius, a), start=ONE) for a in table.exponents]
+        balls = [x * scale for x, scale in zip(model.at, scales, strict=True)]
         if not all(x.is_finite() for x in balls):
-            return found
+            return found, 0.0
         tensor = np.zeros([table.order + 1] * len(self.radius))
         for exponent, x in zip(table.exponents, balls, strict=True):
             tensor[exponent] = float(x.mid())
@@ -276,7 +276,9 @@ class Cell:
         loose += gamma(len(self.radius) * (table.order + 4)) * float(np.abs(tensor).sum())
         for axis in range(tensor.ndim):
             tensor = np.moveaxis(np.tensordot(bernstein(table.order, PIECES), tensor, (1, axis)), 0, axis)
-        return min(found, (float(np.abs(tensor).max()) + loose + rest) * SLACK)
+        sizes, corners = np.abs(tensor), np.arange(0, PIECES * (table.order + 1), table.order + 1)
+        attained = sizes[np.ix_(*[corners] * sizes.ndim)].max()
+        return min(found, (float(sizes.max()) + loose + rest) * SLACK), max(float(attained) - loose - rest, 0.0)
 
 
 @lru_cache
@@ -312,6 +314,11 @@ def meet(a: arb, b: arb) -> arb:
     if not a.is_finite():
         return b
     return a if not b.is_finite() else a.intersection(b)
+
+
+def is_affine(cell: Cell, model: Model) -> bool:
+    """Whether it has no coefficients of degree two or more."""
+    return all(x is ZERO for x in model.over[1 + len(cell.terms.axes) :])
 
 
 def _sum(column: Sequence[arb]) -> arb:

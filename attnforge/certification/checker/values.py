@@ -54,6 +54,13 @@ class Value:
         self.run = wide if run is None or self.off == math.inf else wide.intersection(run)
 
 
+def input_rounding(machine: Machine, size: float) -> float:
+    """Of an input up to a size: dtypes below float64 round it, the half types through float32: twice."""
+    if machine.name == "float64":
+        return 0.0
+    return (machine.roundoff * (1 + 2.0**-10) * size + machine.underflow) * SLACK
+
+
 def constant(place: Place, number: float) -> Value:
     """A number of the network."""
     return Value(place, Form({}, arb(number)), 0.0)

@@ -1,18 +1,31 @@
 """Graphs of registers: confirmed claim by claim; false claims are refuted by name, false bounds never confirmed."""
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from flint import arb
 
 import attnforge as af
 from attnforge.certification.certify import certify
 from attnforge.certification.checker.check import check
-from attnforge.certification.checker.graph import compare_claims, is_graph
+from attnforge.certification.checker.graph import compare_claims
+from attnforge.certification.checker.layout import is_graph
+from attnforge.certification.checker.meaning import Meaning
+from attnforge.certification.checker.registers import Step
+from attnforge.certification.checker.search import exactly
+from attnforge.certification.checker.space import Form
+from attnforge.certification.checker.taylor import ONE, ZERO
 from attnforge.effort import NORMAL
+from attnforge.errors import AttnforgeError
 from attnforge.network import Attention, Linear, Term, digest, rounded
-from attnforge.targets import Formula
+from attnforge.targets import Formula, Formulas
+from attnforge.targets.expression import parse
+from attnforge.targets.expression.intervals import Interval
+from attnforge.targets.expression.simplify import plus, times
+from attnforge.targets.expression.tree import Constant, Variable
 from tests.certification.heads import head_at, heads_of, with_head
 
 CASES = {
@@ -22,6 +35,8 @@ CASES = {
     "kinks": ("max(x*y, z) - abs(x + z)", dict.fromkeys("xyz", (-1, 1))),
     "logistic": ("tanh(x + 2*y)*sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1))),
     "exponential": ("x*exp(-y^2 - z)", dict.fromkeys("xyz", (-1, 1))),
+    "root": ("sqrt(x^2 + (y - z)^2)", dict.fromkeys("xyz", (-1, 1))),
+    "several": ("[x*y*z, exp(x - y)*z, x + max(y, z)]", dict.fromkeys("xyz", (-1, 1))),
 }  # fmt: skip
 
 
@@ -45,7 +60,7 @@ def points_of(net, count=4000):
 def measured(net, network):
     x = points_of(net)
     with np.errstate(all="ignore"):
-        return float(np.abs(network(x[:, None])[:, 0, 0] - net.target.values(x)).max())
+        return float(np.abs(network(x[:, None])[:, 0] - net.target.values(x).reshape(len(x), -1)).max())
 
 
 def verdict(net, network, bound=None):
@@ -133,11 +148,76 @@ def test_without_residuals_or_claims_it_is_no_graph(net):
     assert not is_graph(with_head(net.network, heads_of(net.network)[0], claims=None))
 
 
+@pytest.mark.parametrize("output", range(3))
+def test_every_output_is_looked_at(output):
+    """Its weights, its constant and its formula: changed by little more than the bound, or by much."""
+    net = built("several")
+    *others, last = net.network.layers
+    for size in (2 * net.certificate.bound, 0.1):
+        for register in (0, 1 + output, len(last.terms[0].map) - 1):
+            weights = last.terms[0].map.copy()
+            weights[register, output] += size
+            changed = replace(net.network, layers=(*others, Linear((Term(weights),))))
+            assert measured(net, changed) > net.certificate.bound
+            assert verdict(net, changed).verdict in (["rejected"] if size == 0.1 else ["rejected", "undecided"])
+        trees = [*net.target.trees]
+        trees[output] = plus(trees[output], times(Constant(size), Variable("x")))
+        target = Formulas(trees, net.target.domain, net.target.names)
+        found = compare_claims(net.network, target, net.certificate.bound, "float64", 50, lambda _: None)
+        assert found.verdict == "undecided"
+
+
+def test_outputs_in_another_order_are_refuted():
+    net = built("several")
+    *others, last = net.network.layers
+    turned = Linear((Term(np.roll(last.terms[0].map, 1, axis=1)),))
+    assert verdict(net, replace(net.network, layers=(*others, turned))).verdict == "rejected"
+
+
+@pytest.mark.parametrize("formula", ["sqrt(r[4] + r[5] - 0.001)", "sqrt(r[4] - r[5])", "sqrt(r[4])", "sqrt(r[1])"])
+def test_roots_of_what_may_be_negative_are_not_confirmed(formula):
+    """Beyond 0 a run may be by its errors, an exact argument never: then the formula would have no value."""
+    net = built("root")
+    place = heads_of(net.network)[-1]
+    network = with_head(net.network, place, claims=replace(head_at(net.network, place).claims, formula=formula))
+    with suppress(AttnforgeError):  # a false claim
+        assert compare_claims(network, net.target, 0.01, "float64", 50, lambda _: None).verdict == "undecided"
+
+
+@pytest.mark.parametrize(("text", "holds"), [("r[1]", False), ("sqrt(r[1])^2", True), ("sqrt(3*r[1])^2/3", True)])
+def test_a_root_of_what_may_be_negative_is_one_that_the_target_takes(text, holds):
+    """sqrt(u)^2 is u where it is anything at all."""
+    with exactly(2):
+        steps = [Step(parse("sqrt(r[1])")), Step(parse("r[2]^2"))]
+        meaning = Meaning([Interval(arb(-1), arb(1))], steps, [Form({3: ONE}, ZERO)], [parse(text)])
+        assert (meaning.apart() < 1e-30) == holds
+
+
+def test_errors_before_a_root_at_zero_count_by_its_modulus():
+    """A square off by 1e-8 moves the root of it by 1e-4 at 0, and hardly elsewhere."""
+    net = built("root")
+    head = head_at(net.network, heads_of(net.network)[0])
+    moved = head.memory_values + 1e-8 / np.abs(head.output).max()
+    network = with_head(net.network, heads_of(net.network)[0], memory_values=moved)
+    x = np.zeros((1, 1, 3))
+    seen = abs(float(network(x)[0, 0, 0]) - float(net.network(x)[0, 0, 0]))
+    assert seen > 5e-5
+    assert verdict(net, network, 0.5 * seen).verdict != "confirmed"
+    assert verdict(net, network, 3e-4).verdict == "confirmed"
+
+
 @pytest.mark.parametrize("place", range(3))
 def test_the_formulas_put_together_must_be_the_target(place):
     net = built("exponential")
     text = ("x*exp(-y^2 - z) + 1e-5*x", "x*exp(-y^2 - 1.00001*z)", "x*exp(-y^2 - z)*(1 + 1e-5*y^4)")[place]
     target = Formula(text, net.target.domain, net.target.names)
+    found = compare_claims(net.network, target, net.certificate.bound, "float64", 50, lambda _: None)
+    assert found.verdict == "undecided"
+
+
+def test_a_kink_in_a_corner_is_not_overlooked():
+    net = af.constructions.graph("x*y*z + (x + y + z - 0.05)", dict.fromkeys("xyz", (0, 1)), 1e-6)
+    target = Formula("x*y*z + relu(x + y + z - 0.05)", net.target.domain, net.target.names)  # 0.05 apart at 0, 0, 0
     found = compare_claims(net.network, target, net.certificate.bound, "float64", 50, lambda _: None)
     assert found.verdict == "undecided"
 

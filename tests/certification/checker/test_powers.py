@@ -1,11 +1,12 @@
-"""Sums over many keys by matrices of floats, against the same sums key by key in balls."""
+"""Sums over keys by matrices of floats or balls, against the same sums key by key in balls."""
 
 import numpy as np
 import pytest
 from flint import arb
 
 from attnforge.balls import machine
-from attnforge.certification.checker.powers import sums
+from attnforge.certification.checker.heads import _curved
+from attnforge.certification.checker.powers import few, sums
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
@@ -31,9 +32,16 @@ def key_by_key(cell, keys, key, values):
     return total
 
 
+def in_balls(place, query, keys, key, values):
+    """The same sums by matrices of balls."""
+    numbers = [[arb(x) for x in row] for row in values.tolist()]
+    return few(place.cell, _curved(place, query, keys, key), numbers)
+
+
+@pytest.mark.parametrize("sums", [sums, in_balls])
 @pytest.mark.parametrize("sharpness", [0.01, 1.0, 30.0, 1e4])
 @pytest.mark.parametrize("seed", range(4))
-def test_coefficients_and_rest_are_those_of_the_sum_key_by_key(sharpness, seed):
+def test_coefficients_and_rest_are_those_of_the_sum_key_by_key(sums, sharpness, seed):
     rng = np.random.default_rng(seed)
     keys = sharpness * rng.normal(size=(25, 3))
     values = np.c_[rng.normal(size=25) * 10.0 ** rng.uniform(-3, 3, 25), np.ones(25)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from flint import arb
 
+from attnforge.certification.checker.local import extended
 from attnforge.certification.checker.registers import Registers, Step, UnknownError
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form
@@ -19,6 +20,7 @@ GRAPHS = {
     "kinks": (["r[1]*r[2]", "relu(r[4] - r[3])", "max(r[2], r[5])", "abs(r[2] - 0.5)", "clamp(r[2], 0, 1)"],
               {5: 1.0, 6: -1.0, 7: 0.5, 8: 1.0}),
     "powers": (["r[3]^-2", "(r[4] + r[1])^(1/3)", "sqrt(r[3] + 3^-1*r[1])/(1 + r[1]^2)"], {5: 1.0, 6: 1.0}),
+    "roots": (["r[2]^2", "sqrt(r[4])", "1 + sqrt((r[5] - 0.5)^2 + 0.25*r[4])*r[3]"], {5: 1.0, 6: 0.5}),
     "one form": (["(1 - exp(-2*r[1] - r[3]))^-0.5*(2*r[1] + r[3])"], {4: 1.0}),
 }  # fmt: skip
 
@@ -35,7 +37,7 @@ def run(registers, inputs, errors):
     """All registers (count, m), each off by its error."""
     rows = [np.ones(len(inputs)), *inputs.T]
     for step, error in zip(registers.steps, errors.T, strict=True):
-        rows.append(evaluate(step.tree, {f"r[{p}]": row for p, row in enumerate(rows)}) + error)
+        rows.append(evaluate(extended(step.tree), {f"r[{p}]": row for p, row in enumerate(rows)}) + error)
     return np.array(rows).T
 
 
@@ -73,6 +75,8 @@ def test_errors_of_perturbed_runs_are_bounded(graph):
 def test_sensitivities_hold_differences(graph):
     registers, output = graph
     found = registers.follow(registers.box, [ZERO] * (len(BOX) + len(registers.steps)))
+    if None in found.tilts:
+        return  # a root at 0: the sum starts there
     adjoints, inputs, small = registers.sensitivities(found, output), sampled(500), 1e-7
     for n in range(len(registers.steps)):
         errors = np.zeros((500, len(registers.steps)))
@@ -90,7 +94,7 @@ def test_exact_multiples_are_one_form_others_are_not():
         assert len(Step(parse("sin(3^-1*r[1])*cos(3^-1*r[1])")).forms) == 1
 
 
-@pytest.mark.parametrize("text", ["log(r[2])", "1/r[2]", "sqrt(r[2])", "floor(r[2])", "hypot(r[1], r[2])", "r[1]^r[2]"])
+@pytest.mark.parametrize("text", ["log(r[2])", "1/r[2]", "r[2]^0.5", "floor(r[2])", "hypot(r[1], r[2])", "r[1]^r[2]"])
 def test_what_has_no_value_or_slope_is_unknown(text):
     with exactly(2):
         registers = Registers([Interval(arb(a), arb(b)) for a, b in BOX], [Step(parse(text))])

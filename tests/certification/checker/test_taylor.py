@@ -122,7 +122,7 @@ def test_the_rest_and_the_largest_value_bound_what_is_attained_and_hardly_more(s
         cell = Cell(tuple(low.tolist()), tuple(high.tolist()), 7)
         model = rational(cell)
         shift = cell.constant(arb(-float(model.at[0].mid())))
-        rest, largest, attained = cell.rest(model), cell.largest(cell.add(model, shift)), 0.0
+        rest, (largest, seen), attained = cell.rest(model), cell.largest(cell.add(model, shift)), 0.0
         for point in [*rng.uniform(low, high, size=(40, 2)).tolist(), low.tolist(), high.tolist()]:
             exact = rational(Cell(tuple(point), tuple(point), 7)).at[0]
             steps = [arb(x) - m for x, m in zip(point, cell.middle, strict=True)]
@@ -132,6 +132,8 @@ def test_the_rest_and_the_largest_value_bound_what_is_attained_and_hardly_more(s
             assert abs(exact + shift.at[0]) <= largest
             attained = max(attained, float(abs(exact + shift.at[0])))
         assert largest <= 1.3 * attained + rest
+        corners = itertools.product(*np.linspace(low, high, 5).T.tolist())
+        assert seen <= max(float(abs(rational(Cell(c, c, 7)).at[0] + shift.at[0])) for c in corners)
         assert rest <= cell.rest(Model(model.at, model.over))
 
 
