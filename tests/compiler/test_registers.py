@@ -16,6 +16,23 @@ def test_it_is_a_graph_and_says_why(net):
     assert net.reason.startswith("a graph of 3 registers in 2 layers")
 
 
+def test_of_two_inputs_it_is_taken_where_a_grid_needs_more_keys():
+    few = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6)
+    assert (few.construction, few.anchors) == ("graph", 5)
+    assert "one head over a grid would need about 40 keys" in few.reason
+    factors = "*".join(f"(2 + sin(x + {k}*y)/{k})" for k in range(1, 8))
+    many = af.compile(factors, {"x": (0, 0.1), "y": (0, 0.1)}, tol=1e-2)
+    assert many.construction == "tensor_grid"
+    assert many.anchors < af.constructions.graph(factors, {"x": (0, 0.1), "y": (0, 0.1)}, 1e-2).anchors
+
+
+@pytest.mark.parametrize("formula", ["exp(-x^2)*cos(3*y)*z", "x*log(y)*z", "x*z*(1 + sqrt(2 - y))"])
+def test_an_input_that_does_not_vary_is_no_obstacle(formula):
+    net = af.compile(formula, {"x": (-1, 1), "y": (1, 1), "z": (0, 2)}, tol=1e-4)
+    assert net.certificate.status == "proved"
+    assert af.measure(net, points=1000).sup <= net.certificate.bound <= 1e-4
+
+
 def test_the_report_lists_registers(net):
     text = net.report()
     assert "registers" in text

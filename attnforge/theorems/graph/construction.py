@@ -54,6 +54,7 @@ FEWEST = 2  # inputs from which on a graph is proposed: of one, all that is fitt
 FLOOR, POINTS = 64.0, 100  # roundings of the largest of so many values: no row is fitted more closely
 BITS = 60  # two to minus that many is off by less than rounding
 FINENESS = 200  # sizes tried between that of an argument and its rounding
+NARROW = 2.0**-10  # width, beside its size, of the interval of a row whose form does not vary
 WIDENED = 2.0  # times the error expected in a form: rows are fitted on ranges so much wider
 
 
@@ -217,7 +218,7 @@ def _parts(found: Decomposition, bounded: list[bool], sensitivities: list[float]
 
 def _reach(step: Registered, known: Step, ranges: dict[str, Interval], share: float, roundoff: float) -> float:
     """How far the arguments of a step may be off, all alike, so that it moves by no more than its share."""
-    size = max(float(abs(each.lower).max(abs(each.upper))) for each in ranges.values())
+    size = max(float(abs(each.lower).max(abs(each.upper))) for each in ranges.values()) or 1.0
     for off in np.geomspace(size, roundoff * size, FINENESS):
         if modulus(known.function, ranges, dict.fromkeys(ranges, arb(float(off)))) <= share:
             return float(off)
@@ -241,12 +242,15 @@ def _row(
     name = next(iter(known.forms))
     inside, around = ranges[name], wide.ranges[i][name]
     low, high = float(inside.lower), float(inside.upper)
+    width = high - low or NARROW * max(1.0, abs(low))
     beyond = WIDENED * max(float(inside.lower - around.lower), float(around.upper - inside.upper), 0.0)
     values = _along(known)
-    for margin in (min(beyond, (high - low) / 4), 0.0):
+    for margin in (min(beyond, width / 4) if low < high else width, 0.0):
         ends = np.array([low - margin]), np.array([high + margin])
         if np.isfinite(values(np.array([ends[0], ends[1]]))).all():
             break
+    if not ends[0] < ends[1]:
+        raise RefusalError("What a row reads varies, or is inside its domain", to_text(step.tree)[:80], "Simplify it")
     if not share > 0 or not math.isfinite(share):
         raise RefusalError("The output depends on every register in a bounded way", to_text(step.tree)[:80])
     roundoff = machine(dtype).roundoff
@@ -315,7 +319,7 @@ def _head(plan: GraphPlan, i: int, width: int) -> Head:
             head = _row_head(plan.rows[i], forms[0], column, plan.dtype)
         case "root":
             (inside,) = found.graph.ranges[i].values()
-            head = root_head(forms[0], upper(inside.upper), plan.shares[i], column)
+            head = root_head(forms[0], max(upper(inside.upper), plan.shares[i] ** 2), plan.shares[i], column)
         case "multiplier":
             low, high = step.ends
             head, _ = multiplier_head(forms[0], forms[1], float(low or 0.0), float(high or 0.0), column, plan.keys[i])
