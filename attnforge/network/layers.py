@@ -16,6 +16,7 @@ from attnforge.errors import TargetError
 from attnforge.network.arrays import REMEDY, Array, Indices, indices, optional_weights, weights
 
 KINDS, SOURCES = ("all", "some", "own"), ("state", "context")
+FEW = 64  # keys up to which writing out a softmax is no slower than a fused kernel
 
 
 def is_a(kind: type, *parts: object) -> bool:
@@ -191,6 +192,15 @@ class Head:
     def memory_size(self) -> int:
         """Number of constant keys."""
         return 0 if self.memory_keys is None else len(self.memory_keys)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its keys are its own token and constants, few in all: a run writes such a softmax out.
+
+        Which heads a fused kernel may run is thereby known from the numbers, to whoever bounds what rounding does.
+        """
+        alone = self.key_rows is None or self.key_rows.kind == "own"
+        return alone and self.memory_size + (self.key_rows is not None) <= FEW
 
 
 @dataclass(frozen=True, eq=False)
