@@ -38,6 +38,11 @@ class Tokens:
         """Upper bound (R, m) of the absolute value of each feature as it runs."""
         return inner(self.slope, self.box, self.constant).magnitude() + self.error
 
+    def is_simple(self) -> npt.NDArray[np.bool_]:
+        """Which features (R, m) are a constant, known to the run, by which products are exact: a power of two or 0."""
+        constant = ~np.any(self.slope.magnitude() > 0, axis=1) & (self.error == 0) & (self.constant.rad == 0)
+        return np.asarray(constant & power_of_two(self.constant.mid))
+
     def rows(self, index: npt.NDArray[np.int64] | slice) -> Tokens:
         """Some of the rows."""
         return Tokens(self.source[index], self.box[index], self.slope[index], self.constant[index], self.error[index])
@@ -86,7 +91,7 @@ def _mixed_term(term: Term, tokens: Tokens, machine: Machine) -> Tokens:
     flat = Balls(tokens.slope.mid.reshape(-1, inputs * width), tokens.slope.rad.reshape(-1, inputs * width))
     slope = mix @ flat
     single = (term.mix != 0).sum(axis=1, keepdims=True) <= 1
-    plain = single & np.all((term.mix == 0) | _power_of_two(term.mix), axis=1, keepdims=True)
+    plain = single & np.all(power_of_two(term.mix), axis=1, keepdims=True)
     slope = _exact_where(plain, slope, np.abs(term.mix) @ flat.rad)
     constant = _exact_where(plain, mix @ tokens.constant, np.abs(term.mix) @ tokens.constant.rad)
     roundings = count_roundings(term.mix.T)[:, None]
@@ -153,22 +158,20 @@ def _operations(tokens: Tokens, each: Array) -> Array:
     A product is exact when either factor is a power of two or zero: a weight, or a feature that is such a constant.
     """
     nonzero = each != 0
-    constant = ~np.any(tokens.slope.magnitude() > 0, axis=1) & (tokens.error == 0) & (tokens.constant.rad == 0)
-    simple = _power_of_two(tokens.constant.mid) | (tokens.constant.mid == 0)
-    inexact = nonzero & ~_power_of_two(each) & ~(constant & simple)[:, :, None]
+    inexact = ~power_of_two(each) & ~tokens.is_simple()[:, :, None]
     further = np.maximum(nonzero.sum(axis=-2) - 1, 0)
     return np.asarray(np.any(inexact, axis=-2) + further, dtype=np.float64)
 
 
 def count_roundings(weights: Array) -> Array:
     """Roundings behind each output of features times a matrix (..., m, m'), for features of any kind."""
-    nonzero = weights != 0
-    inexact = np.any(nonzero & ~_power_of_two(weights), axis=-2)
-    return np.asarray(inexact + np.maximum(nonzero.sum(axis=-2) - 1, 0), dtype=np.float64)
+    inexact = np.any(~power_of_two(weights), axis=-2)
+    return np.asarray(inexact + np.maximum((weights != 0).sum(axis=-2) - 1, 0), dtype=np.float64)
 
 
-def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.abs(np.frexp(values)[0]) == 0.5)
+def power_of_two(values: Array) -> npt.NDArray[np.bool_]:
+    """Factors whose products are exact; zero is one of them."""
+    return np.isin(np.abs(np.frexp(values)[0]), (0.0, 0.5))
 
 
 def gammas(operations: npt.NDArray[np.number[Any]], unit: float) -> Array:
