@@ -3,7 +3,7 @@ r"""What every token's features are before attention: affine functions of one in
 A linear map computes $Z' = \sum Q Z P + R$. In exact arithmetic with the weights that run (already rounded to the
 dtype), each feature of each row is affine in the input of one token: slope, constant. The run departs from that by at
 most ``error``: inputs are rounded to the dtype once, and an output that takes k rounded operations adds
-$\gamma_k \sum |z||P|$, valid for every summation order. Products by zero, one and powers of two are exact.
+$\gamma_k \sum |z||P|$ or less, valid for every summation order. Products by zero, one and powers of two are exact.
 """
 
 from __future__ import annotations
@@ -59,15 +59,17 @@ def input_tokens(lower: Array, upper: Array, machine: Machine, exact: bool = Fal
     return fitting(Tokens(np.arange(n), box, Balls.exact(eye), Balls.exact(np.zeros((n, d))), error), machine)
 
 
-def whole_input(lower: Array, upper: Array, machine: Machine) -> Tokens:
+def whole_input(lower: Array, upper: Array, machine: Machine, exact: bool = False) -> Tokens:
     """The (n, d) inputs as rows that may read all n d numbers: for maps that mix tokens."""
     n, d = lower.shape
-    tokens = input_tokens(lower, upper, machine)
+    tokens = input_tokens(lower, upper, machine, exact)
+    varies = lower < upper  # what does not is a constant, by which products may be exact
     slope = np.zeros((n, n * d, d))
     for i in range(n):
-        slope[i, i * d : (i + 1) * d] = np.eye(d)
+        slope[i, i * d : (i + 1) * d] = np.diag(varies[i].astype(np.float64))
+    constant = Balls.exact(np.where(varies, 0.0, lower))
     box = Balls(*(np.broadcast_to(part.reshape(1, n * d), (n, n * d)) for part in (tokens.box.mid, tokens.box.rad)))
-    return Tokens(np.zeros(n, dtype=np.int64), box, Balls.exact(slope), tokens.constant, tokens.error)
+    return Tokens(np.zeros(n, dtype=np.int64), box, Balls.exact(slope), constant, tokens.error)
 
 
 def mixed_linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
@@ -126,9 +128,23 @@ def project(tokens: Tokens, weights: Array, machine: Machine) -> Tokens:
     rows = Balls(tokens.constant.mid[:, None, :], tokens.constant.rad[:, None, :])
     constant = _exact_where(exact, rows @ Balls.exact(each), rows.rad @ np.abs(each))
     carried = (tokens.error[:, None, :] @ np.abs(each))[:, 0]
-    made = gammas(operations, machine.roundoff) * (tokens.magnitude()[:, None, :] @ np.abs(each))[:, 0]
+    size = inner(slope, tokens.box, constant[:, 0]).magnitude() + carried
+    made = _made(tokens, each, size, machine)
     error = (carried + made + operations * machine.underflow) * (1 + 2.0**-40)
     return fitting(Tokens(tokens.source, tokens.box, slope, constant[:, 0], error), machine)
+
+
+def _made(tokens: Tokens, each: Array, size: Array, machine: Machine) -> Array:
+    """What products and sums round (R, m'), in any order: the last sum by a unit of the output, at most ``size``.
+
+    Sums before it err by a unit of all products together, and products by one of themselves, where they are not exact.
+    """
+    told, terms = tokens.magnitude(), (each != 0).sum(axis=-2)
+    whole = (told[:, None, :] @ np.abs(each))[:, 0]
+    rounded = np.where(power_of_two(each), 0.0, np.abs(each))
+    inexact = (np.where(tokens.is_simple(), 0.0, told)[:, None, :] @ rounded)[:, 0]
+    sums = np.maximum(terms - 2, 0) * whole + np.minimum(np.maximum(terms - 1, 0), 1) * np.minimum(size, whole)
+    return np.asarray(machine.roundoff * (1 + gammas(terms + 2, machine.roundoff)) * (inexact + sums))
 
 
 def fitting(tokens: Tokens, machine: Machine) -> Tokens:

@@ -73,14 +73,17 @@ class Exact:
 
 
 class RowRun:
-    """One output of one row as it runs; ``heads`` are those of the row, in the variables in which cells are cut."""
+    """One output of one row as it runs; ``heads`` are those of the row, in the variables in which cells are cut.
+
+    ``exact_inputs`` are numbers of the dtype already.
+    """
 
     def __init__(
         self, network: Network, row: int, feature: int, ends: tuple[Array, Array], heads: Sequence[AffineHead],
-        machine: Machine,
+        machine: Machine, exact_inputs: bool = False,
     ) -> None:  # fmt: skip
         at, attention = _attention(network, row)
-        state, context = _rows(network, ends, at, machine)
+        state, context = _rows(network, ends, at, machine, exact_inputs)
         self.machine = machine
         asking = [
             head for head in attention.heads if head.query_rows.indices is None or at[1] in head.query_rows.indices
@@ -136,17 +139,17 @@ def _picked(layer: object, row: int) -> int:
 
 
 def _rows(
-    network: Network, ends: tuple[Array, Array], at: tuple[int, int], machine: Machine
+    network: Network, ends: tuple[Array, Array], at: tuple[int, int], machine: Machine, exact: bool
 ) -> tuple[Tokens, Tokens | None]:
     """The rows that the layer of attention sees, on the whole domain (flat ends, the second input's last)."""
     told, width = network.context or (0, 0)
     split = len(ends[0]) - (told or 0) * width
     lower, upper = (end[:split].reshape(-1, network.features) for end in ends)
-    state = _encoded(network.layers[: at[0]], whole_input(lower, upper, machine), machine)
+    state = _encoded(network.layers[: at[0]], whole_input(lower, upper, machine, exact), machine)
     if network.context is None:
         return state, None
     lower, upper = (end[split:].reshape(-1, width) for end in ends)
-    return state, _encoded(network.context_layers, whole_input(lower, upper, machine), machine)
+    return state, _encoded(network.context_layers, whole_input(lower, upper, machine, exact), machine)
 
 
 def _encoded(layers: Sequence[object], rows: Tokens, machine: Machine) -> Tokens:
