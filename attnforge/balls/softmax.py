@@ -3,7 +3,9 @@ r"""What the arithmetic of a softmax head does to it: scores, exponentials, sums
 Assumed, word for word as certificates have it, is IEEE rounding in the dtype, with no autocast and no products in fewer
 bits; sums added up in any order; attention scores, exponentials and sums accumulated in float64 or float32 or better,
 and softmax in blocks of at least 64 keys, as PyTorch's kernels do; exponentials within 4 units in the last place of
-float64, 20 of float32. A caller that assumes more (larger blocks, better exponentials) says so in its certificate.
+float64, 20 of float32; but 4 where a head has at most 64 keys, its own token and constants, whose softmax is written
+out: exponentials of the scores less the largest, their sum, quotients. A caller that assumes more (larger blocks,
+better exponentials) says so in its certificate.
 
 Let u be the unit of accumulation, $s_k$ the scores of the run, k keys in B blocks. A kernel keeps a running maximum m,
 a running sum N of weighted values and one D of weights; a later block that raises m multiplies both by
@@ -17,8 +19,8 @@ $\gamma_{2\,\mathrm{ulps}\,B}$. Their arguments telescope to $s_k - m$ and are a
 round adds up to $u\,(m - s_k)$. float32 kernels may work with powers of two. Scaled before the subtraction, a score is
 $s_k c (1 + e_k)$ with $c = \log_2(e)(1 + e_0)$: $2u(m - s_k)$ for $e_0$ and the subtraction, $u|s_k|$ for $e_k$;
 what the scaled maximum is off by is the same for all keys. Scaled after it, $3u(m - s_k)$. Four and one are charged,
-and $2^{-12}$ of it for products of errors. The half types may round weights before they meet the values: in N, and if a
-kernel likes in D.
+and $2^{-12}$ of it for products of errors; one and none where the softmax is written out. The half types may round
+weights before they meet the values: in N, and if a kernel likes in D.
 
 **Sums.** A value in N passes its product, k - 1 additions and B - 1 rescalings, a weight in D as many but the product;
 the division is one more. The roundings of N and of D are not the same, so that they add up: the mean is off by
@@ -41,7 +43,7 @@ from attnforge.balls.machine import Machine
 from attnforge.balls.upward import Up
 
 BLOCK = 64  # keys that a kernel takes at a time, at least
-ULPS, ULPS_SINGLE = 4, 20  # units in the last place that an exponential may err by, in float64 and in float32
+ULPS, ULPS_SINGLE = 4, 20  # units in the last place that an exponential may err by; in float32 kernels
 SECOND_ORDER = 1 + 2.0**-12  # products of roundings, beside one: scores of 2^11 products in float32
 
 
@@ -49,7 +51,8 @@ SECOND_ORDER = 1 + 2.0**-12  # products of roundings, beside one: scores of 2^11
 class SoftmaxArithmetic:
     """The run of one softmax over so many keys.
 
-    ``block`` and ``ulps`` say what is assumed of the kernel; None is what every certificate assumes.
+    ``block`` and ``ulps`` say what is assumed of the kernel; None is what every certificate assumes. ``written_out`` is
+    it where a head is small (:attr:`attnforge.network.Head.is_small`).
 
     >>> from attnforge.balls import machine
     >>> head = SoftmaxArithmetic(machine("float64"), keys=100)
@@ -61,6 +64,7 @@ class SoftmaxArithmetic:
     keys: int
     block: int = BLOCK
     ulps: int | None = None
+    written_out: bool = False
 
     @property
     def unit(self) -> float:
@@ -85,7 +89,7 @@ class SoftmaxArithmetic:
     @property
     def exponential(self) -> float:
         """The relative error of one exponential."""
-        usual = ULPS if self.is_double else ULPS_SINGLE
+        usual = ULPS if self.is_double or self.written_out else ULPS_SINGLE
         return 2 * (usual if self.ulps is None else self.ulps) * self.unit
 
     def near_one(self, exponents: Up) -> Up:
@@ -105,9 +109,15 @@ class SoftmaxArithmetic:
         """The same with rounding to a half type, where a kernel might sum up the rounded weights."""
         return self.exponentials() + (gamma(1, self.machine.roundoff) if self.is_half else 0.0)
 
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Roundings that subtracting the largest score takes: of the distance to it, and of the score's size."""
+        return (1.0, 0.0) if self.is_double or self.written_out else (4.0, 1.0)
+
     def subtraction(self, apart: Up, size: Up) -> Up:
         """What subtracting the largest score does to one that is ``apart`` below it, and at most ``size``."""
-        return (apart if self.is_double else apart * 4.0 + size) * (self.unit * SECOND_ORDER)
+        far, large = self.rates
+        return (apart * far + size * large) * (self.unit * SECOND_ORDER)
 
     def score(self, products: int) -> float:
         """The error of a score of so many products, relative to the sum of their sizes."""
@@ -115,7 +125,7 @@ class SoftmaxArithmetic:
 
     def scores(self, products: int) -> float:
         """The same with the subtraction of the maximum, relative to the largest such sum M: no two are 2M apart."""
-        return gamma(products + (2 if self.is_double else 6), self.unit)
+        return gamma(products + (2 if self.is_double or self.written_out else 6), self.unit)
 
     def sum(self) -> float:
         """The error of a sum of weighted values, or of weights, relative to the sum of their sizes."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from attnforge.balls import machine
+from attnforge.balls.softmax import ULPS, ULPS_SINGLE
 from attnforge.errors import CertificateError
-from attnforge.network import content_digest
+from attnforge.network import FEW, content_digest
 from attnforge.targets import Target
 
 Status = Literal["proved", "conditional", "sampled"]
@@ -18,13 +19,16 @@ Status = Literal["proved", "conditional", "sampled"]
 
 def arithmetic(dtype: str) -> str:
     """What every bound assumes of the arithmetic that runs, in words."""
-    model = machine(dtype)
-    accumulation = dtype if model.accumulation == model.roundoff else "float32"
+    is_double = machine(dtype).bytes == 8
+    small = (
+        "" if is_double else f"; {ULPS} units where a head has at most {FEW} keys, its own token and constants, whose "
+        "softmax is written out: exponentials of scores less the largest, their sum, quotients"
+    )  # fmt: skip
     return (
         f"IEEE rounding in {dtype}, with no autocast and no products in fewer bits; sums added up in any order; "
-        f"attention scores, exponentials and sums accumulated in {accumulation} or better, and softmax in blocks of at "
-        "least 64 keys, as PyTorch's kernels do; exponentials within "
-        f"{4 if accumulation == 'float64' else 20} units in the last place"
+        f"attention scores, exponentials and sums accumulated in {dtype if is_double else 'float32'} or better, and "
+        "softmax in blocks of at least 64 keys, as PyTorch's kernels do; exponentials within "
+        f"{ULPS if is_double else ULPS_SINGLE} units in the last place{small}"
     )
 
 

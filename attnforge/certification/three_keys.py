@@ -180,7 +180,7 @@ def _parts(
     if both:
         opposite, run = far_key(beta, b - a), max(run, far_key(beta, b - a, scores))
     machine, keys = problem.machine, len(gates.roles)
-    sums = float(SoftmaxArithmetic(machine, keys).mean(after=3))
+    sums = float(_kernel(problem, gates).mean(after=3))
     lost = product_up(keys, machine.underflow, largest + 1.0)
     rounding = add_up(run - pair, self_value, product_up(sums, largest), lost)
     return pair, add_up(max(0.0, opposite - pair), product_up(others, 2 * whole)), rounding
@@ -217,18 +217,24 @@ def _read(problem: Problem, gates: Gates, tokens: Tokens) -> Reading:
     query = project(asking, gates.query, machine)
     keys, own, own_values, others = _keys(problem, gates, tokens, query)
     weights, offsets = problem.forms(asking)
-    scores = np.zeros(len(asking.source))
+    scores, kernel = np.zeros(len(asking.source)), _kernel(problem, gates)
     for at, sign, end in _ends(problem, gates):
-        rate, kernel = sign * gates.sharpness, SoftmaxArithmetic(machine, len(gates.roles))
+        rate = sign * gates.sharpness
         here = _disturbance(query, keys[..., at, :], own, rate, weights, offsets, end, kernel)
         scores = np.maximum(scores, here)
-    scores = scores + 2 * float(SoftmaxArithmetic(machine, len(gates.roles)).log_weights())
+    scores = scores + 2 * float(kernel.log_weights())
     slope = own_values.slope - Balls(weights.mid[:, :, None], weights.rad[:, :, None])
     constant = own_values.constant - Balls(offsets.mid[:, None], offsets.rad[:, None])
     value = inner(slope, asking.box, constant).magnitude() + own_values.error
     ends = [np.abs(end.mid.ravel()) for end in (problem.form.lower, problem.form.upper)]
     largest = np.maximum(own_values.magnitude()[:, 0], np.maximum(*ends))
     return Reading(scores, value[:, 0], largest, others)
+
+
+def _kernel(problem: Problem, gates: Gates) -> SoftmaxArithmetic:
+    """The run of one gate; those of a composition are heads on their own tokens."""
+    small = not problem.heads or problem.heads[0].is_small
+    return SoftmaxArithmetic(problem.machine, len(gates.roles), written_out=small)
 
 
 def _keys(problem: Problem, gates: Gates, tokens: Tokens, query: Tokens) -> tuple[Array, Array, Tokens, Array]:

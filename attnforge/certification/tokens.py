@@ -3,7 +3,7 @@ r"""What every token's features are before attention: affine functions of one in
 A linear map computes $Z' = \sum Q Z P + R$. In exact arithmetic with the weights that run (already rounded to the
 dtype), each feature of each row is affine in the input of one token: slope, constant. The run departs from that by at
 most ``error``: inputs are rounded to the dtype once, and an output that takes k rounded operations adds
-$\gamma_k \sum |z||P|$, valid for every summation order. Products by zero, one and powers of two are exact.
+$\gamma_k \sum |z||P|$ or less, valid for every summation order. Products by zero, one and powers of two are exact.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ class Tokens:
         """Upper bound (R, m) of the absolute value of each feature as it runs."""
         return inner(self.slope, self.box, self.constant).magnitude() + self.error
 
+    def is_simple(self) -> npt.NDArray[np.bool_]:
+        """Which features (R, m) are a constant, known to the run, by which products are exact: a power of two or 0."""
+        constant = ~np.any(self.slope.magnitude() > 0, axis=1) & (self.error == 0) & (self.constant.rad == 0)
+        return np.asarray(constant & power_of_two(self.constant.mid))
+
     def rows(self, index: npt.NDArray[np.int64] | slice) -> Tokens:
         """Some of the rows."""
         return Tokens(self.source[index], self.box[index], self.slope[index], self.constant[index], self.error[index])
@@ -56,11 +61,13 @@ def whole_input(lower: Array, upper: Array, machine: Machine, exact: bool = Fals
     """The (n, d) inputs as rows that may read all n d numbers: for maps that mix tokens."""
     n, d = lower.shape
     tokens = input_tokens(lower, upper, machine, exact)
+    varies = lower < upper  # what does not is a constant, by which products may be exact
     slope = np.zeros((n, n * d, d))
     for i in range(n):
-        slope[i, i * d : (i + 1) * d] = np.eye(d)
+        slope[i, i * d : (i + 1) * d] = np.diag(varies[i].astype(np.float64))
+    constant = Balls.exact(np.where(varies, 0.0, lower))
     box = Balls(*(np.broadcast_to(part.reshape(1, n * d), (n, n * d)) for part in (tokens.box.mid, tokens.box.rad)))
-    return Tokens(np.zeros(n, dtype=np.int64), box, Balls.exact(slope), tokens.constant, tokens.error)
+    return Tokens(np.zeros(n, dtype=np.int64), box, Balls.exact(slope), constant, tokens.error)
 
 
 def linear(layer: Linear, tokens: Tokens, machine: Machine) -> Tokens:
@@ -113,7 +120,7 @@ def _mixed(mix: Array, tokens: Tokens, machine: Machine) -> Tokens:
     flat = Balls(tokens.slope.mid.reshape(-1, inputs * width), tokens.slope.rad.reshape(-1, inputs * width))
     slope = by @ flat
     single = (mix != 0).sum(axis=1, keepdims=True) <= 1
-    plain = single & np.all((mix == 0) | _power_of_two(mix), axis=1, keepdims=True)
+    plain = single & np.all(power_of_two(mix), axis=1, keepdims=True)
     slope = _exact_where(plain, slope, np.abs(mix) @ flat.rad)
     constant = _exact_where(plain, by @ tokens.constant, np.abs(mix) @ tokens.constant.rad)
     roundings = count_roundings(mix.T)[:, None]
@@ -138,9 +145,23 @@ def project(tokens: Tokens, weights: Array, machine: Machine) -> Tokens:
     rows = Balls(tokens.constant.mid[:, None, :], tokens.constant.rad[:, None, :])
     constant = _exact_where(exact, rows @ Balls.exact(each), rows.rad @ np.abs(each))
     carried = (tokens.error[:, None, :] @ np.abs(each))[:, 0]
-    made = gammas(operations, machine.roundoff) * (tokens.magnitude()[:, None, :] @ np.abs(each))[:, 0]
+    size = inner(slope, tokens.box, constant[:, 0]).magnitude() + carried
+    made = _made(tokens, each, size, machine)
     error = (carried + made + operations * machine.underflow) * (1 + 2.0**-40)
     return fitting(Tokens(tokens.source, tokens.box, slope, constant[:, 0], error), machine)
+
+
+def _made(tokens: Tokens, each: Array, size: Array, machine: Machine) -> Array:
+    """What products and sums round (R, m'), in any order: the last sum by a unit of the output, at most ``size``.
+
+    Sums before it err by a unit of all products together, and products by one of themselves, where they are not exact.
+    """
+    told, terms = tokens.magnitude(), (each != 0).sum(axis=-2)
+    whole = (told[:, None, :] @ np.abs(each))[:, 0]
+    rounded = np.where(power_of_two(each), 0.0, np.abs(each))
+    inexact = (np.where(tokens.is_simple(), 0.0, told)[:, None, :] @ rounded)[:, 0]
+    sums = np.maximum(terms - 2, 0) * whole + np.minimum(np.maximum(terms - 1, 0), 1) * np.minimum(size, whole)
+    return np.asarray(machine.roundoff * (1 + gammas(terms + 2, machine.roundoff)) * (inexact + sums))
 
 
 def fitting(tokens: Tokens, machine: Machine) -> Tokens:
@@ -170,22 +191,20 @@ def _operations(tokens: Tokens, each: Array) -> Array:
     A product is exact when either factor is a power of two or zero: a weight, or a feature that is such a constant.
     """
     nonzero = each != 0
-    constant = ~np.any(tokens.slope.magnitude() > 0, axis=1) & (tokens.error == 0) & (tokens.constant.rad == 0)
-    simple = _power_of_two(tokens.constant.mid) | (tokens.constant.mid == 0)
-    inexact = nonzero & ~_power_of_two(each) & ~(constant & simple)[:, :, None]
+    inexact = ~power_of_two(each) & ~tokens.is_simple()[:, :, None]
     further = np.maximum(nonzero.sum(axis=-2) - 1, 0)
     return np.asarray(np.any(inexact, axis=-2) + further, dtype=np.float64)
 
 
 def count_roundings(weights: Array) -> Array:
     """Roundings behind each output of features times a matrix (..., m, m'), for features of any kind."""
-    nonzero = weights != 0
-    inexact = np.any(nonzero & ~_power_of_two(weights), axis=-2)
-    return np.asarray(inexact + np.maximum(nonzero.sum(axis=-2) - 1, 0), dtype=np.float64)
+    inexact = np.any(~power_of_two(weights), axis=-2)
+    return np.asarray(inexact + np.maximum((weights != 0).sum(axis=-2) - 1, 0), dtype=np.float64)
 
 
-def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
-    return np.asarray(np.abs(np.frexp(values)[0]) == 0.5)
+def power_of_two(values: Array) -> npt.NDArray[np.bool_]:
+    """Factors whose products are exact; zero is one of them."""
+    return np.isin(np.abs(np.frexp(values)[0]), (0.0, 0.5))
 
 
 def gammas(operations: npt.NDArray[np.number[Any]], unit: float) -> Array:

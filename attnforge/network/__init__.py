@@ -7,10 +7,11 @@ from attnforge.network.apply import apply, attention_weights
 from attnforge.network.architecture import check_architecture, output_shape, rows_named
 from attnforge.network.describe import count_keys, describe
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
-from attnforge.network.layers import Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
+from attnforge.network.layers import FEW, Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
 from attnforge.network.network import Network, rounded, unflatten
 
 __all__ = [
+    "FEW",
     "Attention",
     "Claims",
     "Head",

@@ -16,6 +16,7 @@ from attnforge.errors import TargetError
 from attnforge.network.arrays import REMEDY, Array, Indices, indices, optional_weights, weights
 
 KINDS, SOURCES = ("all", "some", "own"), ("state", "context")
+FEW = 64  # keys up to which writing out a softmax is no slower than a fused kernel
 
 
 def is_a(kind: type, *parts: object) -> bool:
@@ -198,6 +199,15 @@ class Head:
         told = self.key_rows is not None and self.key_rows.source == "state"
         maps = [self.query, *(each for each in (self.key, self.value) if told and each is not None)]
         return np.asarray(np.any([np.any(each != 0, axis=1) for each in maps], axis=0))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its keys are its own token and constants, few in all: a run writes such a softmax out.
+
+        Which heads a fused kernel may run is thereby known from the numbers, to whoever bounds what rounding does.
+        """
+        alone = self.key_rows is None or self.key_rows.kind == "own"
+        return alone and self.memory_size + (self.key_rows is not None) <= FEW
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.hooks import RemovableHandle
 
 from attnforge.errors import TargetError
+from attnforge.runtime.dense import HeadGroup
 
-LINEAR = {"mm", "bmm", "matmul", "addmm", "add", "sum", "mul_by_constant"}
+LINEAR = {"mm", "bmm", "matmul", "addmm", "add", "sum"}
 SOFTMAX = {
     "_scaled_dot_product_flash_attention_for_cpu",
     "_scaled_dot_product_attention_math",
@@ -20,6 +22,7 @@ SOFTMAX = {
     "_scaled_dot_product_cudnn_attention",
     "_softmax",
     "_safe_softmax",
+    "mul in a head",
 }
 MOVES = {
     "view",
@@ -31,6 +34,7 @@ MOVES = {
     "unsqueeze",
     "squeeze",
     "slice",
+    "split",
     "select",
     "index_select",
     "index_add",
@@ -50,10 +54,19 @@ MOVES = {
 
 
 def operations(module: nn.Module, *inputs: Tensor) -> set[str]:
-    """Names of the tensor operations the module dispatches on these inputs."""
+    """Names of the tensor operations the module dispatches on these inputs.
+
+    Where a token has a key of its own, its score and its weighted value are products of what varies: of the operations
+    inside heads, such a product is named apart.
+    """
     recorder = _Recorder()
-    with torch.no_grad(), recorder:
-        module(*inputs)
+    hooks = [hook for part in module.modules() if isinstance(part, HeadGroup) for hook in recorder.follow(part)]
+    try:
+        with torch.no_grad(), recorder:
+            module(*inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
     return recorder.seen
 
 
@@ -74,6 +87,18 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
+        self.in_head = False
+
+    def follow(self, group: HeadGroup) -> list[RemovableHandle]:
+        """Know when the heads of a group run."""
+
+        def enter(*_: Any) -> None:
+            self.in_head = True
+
+        def leave(*_: Any) -> None:
+            self.in_head = False
+
+        return [group.register_forward_pre_hook(enter), group.register_forward_hook(leave, always_call=True)]
 
     def __torch_dispatch__(
         self,
@@ -82,5 +107,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        self.seen.add(func.overloadpacket._qualified_op_name.split("::")[-1])  # type: ignore[attr-defined]
+        name = func.overloadpacket._qualified_op_name.split("::")[-1]  # type: ignore[attr-defined]
+        self.seen.add("mul in a head" if self.in_head and name == "mul" else name)
         return func(*args, **(kwargs or {}))

@@ -1,8 +1,9 @@
-"""The dense kernel: like heads stacked and run by one call of ``scaled_dot_product_attention``.
+"""The dense kernel: like heads stacked, and run at once.
 
-Three cases, by where the keys come from. *Memory only*: keys do not depend on the batch, so the whole batch is one long
-row of queries. *Own token*: each query has a few keys to itself; a million such attentions of three keys would drown
-in the fused kernel's overhead, so their softmax is written out, accumulated in float32 or better as the kernel does.
+Three cases, by what the keys are. *Few constants, and the own token*: a million attentions of three keys would drown in
+the overhead of ``scaled_dot_product_attention``, so their softmax is written out, in float32 or better, queries last in
+memory: softmax over a few numbers side by side is slow, over a few rows it is as fast as its exponentials. Certificates
+rest on this (:attr:`attnforge.network.Head.is_small`). *Many constants*: the whole batch is one long row of queries.
 *Rows*: ordinary attention; where one second input serves the batch, again one long row of queries. Values are
 zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a kernel an order of
 magnitude slower. The sharpness is folded into the weights, so the scale is 1.
@@ -21,6 +22,8 @@ from attnforge.errors import DomainError
 from attnforge.network import Head, Rows
 from attnforge.runtime.weights import keep
 
+HELD = 2**18  # scores held at once where a softmax is written out: two megabytes in float64, which caches hold
+
 
 def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
     """Heads of equal shape and rows together, and for each head its place in the concatenated groups."""
@@ -33,11 +36,15 @@ def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
 
 def write(groups: Sequence[HeadGroup], state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
     """Add the outputs of groups with common query rows to ``total`` (batch, n, m_out): one product for all of them."""
-    joined = torch.cat([group(state, context) for group in groups], dim=-1)
-    written = joined @ torch.cat([group.output.flatten(0, 1) for group in groups])
+    means = _joined([group(state, context) for group in groups], 0).T
+    output = _joined([group.output.flatten(0, 1) for group in groups], 0)
     rows = groups[0].query_rows
+    shape = (state.shape[0], state.shape[1] if rows is None else len(rows), output.shape[1])
+    if rows is None and total is not None:
+        return torch.addmm(total.flatten(0, 1), means, output).reshape(shape)
+    written = (means @ output).reshape(shape)
     if rows is None:
-        return written if total is None else total + written
+        return written
     base = written.new_zeros(state.shape[0], state.shape[1], written.shape[-1]) if total is None else total
     return base.index_add(1, rows, written)
 
@@ -59,41 +66,43 @@ class HeadGroup(nn.Module):
         for name in ("query", "key", "value", "output", "memory_keys", "memory_values"):
             arrays = [getattr(head, name) for head in heads]
             keep(self, name, None if arrays[0] is None else np.stack(arrays), dtype, trainable)
-        self.own_only = heads[0].key_rows is not None and heads[0].key_rows.kind == "own"
-        self.from_context = heads[0].key_rows is not None and heads[0].key_rows.source == "context"
+        told = heads[0].key_rows
+        self.written_out = heads[0].is_small or (told is not None and told.kind == "own")
+        self.from_context = told is not None and told.source == "context"
+        self.at_once = max(1, HELD // (len(heads) * (heads[0].memory_size + 1)))
         self.register_buffer("query_rows", _indices(heads[0].query_rows))
-        self.register_buffer("key_rows", _indices(heads[0].key_rows))
+        self.register_buffer("key_rows", _indices(told))
 
     def forward(self, state: Tensor, context: Tensor | None) -> Tensor:
-        """The heads' means of their values, side by side: (batch, query, heads * v)."""
-        if self.own_only:
-            weights, values = self._own(state)
-            mixed = (weights.unsqueeze(-2) @ values).squeeze(-2).to(self.output.dtype).unsqueeze(0)
-        else:
+        """The heads' means of their values, one head below the other, a column a query: (heads * v, batch * query)."""
+        if not self.written_out:
             mixed = _attend(*self._project(state, context))
-        rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
-        return mixed.transpose(1, 2).reshape(state.shape[0], rows, self.output.shape[0] * self.output.shape[1])
+            return mixed.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
+        parts = torch.split(self._asking(state).flatten(0, 1), self.at_once)
+        return _joined([self._mean(part) for part in parts], 1)
 
     def weights(self, state: Tensor, context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head."""
-        if self.own_only:
-            weights = self._own(state)[0].unsqueeze(0)
+        if self.written_out:
+            weights = torch.softmax(self._scores(self._asking(state).flatten(0, 1)), dim=1).transpose(1, 2)
         else:
             queries, keys, _ = (_wide(part) for part in self._project(state, context))
-            weights = torch.softmax(queries @ keys.transpose(-1, -2), dim=-1)
-        weights = weights.to(self.output.dtype)
+            weights = torch.softmax(queries @ keys.transpose(-1, -2), dim=-1).transpose(0, 1)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
-        heads = weights.shape[1]
-        return [weights[:, h].reshape(state.shape[0], rows, weights.shape[-1]) for h in range(heads)]
+        return [each.to(self.output.dtype).reshape(state.shape[0], rows, weights.shape[-1]) for each in weights]
+
+    def _asking(self, state: Tensor) -> Tensor:
+        return state if self.query_rows is None else state.index_select(1, self.query_rows)
 
     def _project(self, state: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (batch or 1, heads, tokens, width)."""
-        asking = state if self.query_rows is None else state.index_select(1, self.query_rows)
+        asking = self._asking(state)
         if self.key is None or self.value is None:
             assert self.memory_keys is not None
             assert self.memory_values is not None
-            queries = _each(asking.reshape(-1, asking.shape[-1]), self.query)
-            return queries.unsqueeze(0), self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
+            queries = asking.flatten(0, 1) @ self.query.transpose(0, 1).flatten(1)  # features last: the kernel needs it
+            queries = queries.reshape(1, -1, self.query.shape[0], self.query.shape[2]).transpose(1, 2)
+            return queries, self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
         told = self._told(state, context).unsqueeze(1)
         one = told.shape[0] == 1  # the same keys for the whole batch: one long row of queries
         asking = asking.reshape(1, 1, -1, asking.shape[-1]) if one else asking.unsqueeze(1)
@@ -103,21 +112,25 @@ class HeadGroup(nn.Module):
             values = torch.cat([self.memory_values.expand(values.shape[0], -1, -1, -1), values], dim=2)
         return asking @ self.query, keys, values
 
-    def _own(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Softmax weights (heads, queries, keys) and values (heads, queries, keys, v) of heads with own keys."""
-        assert self.key is not None
-        assert self.value is not None
-        asking = state if self.query_rows is None else state.index_select(1, self.query_rows)
-        flat = asking.reshape(-1, asking.shape[-1])
-        queries, keys, values = (_wide(_each(flat, weight)) for weight in (self.query, self.key, self.value))
-        scores = queries.unsqueeze(-2) @ keys.unsqueeze(-1)
-        values = values.unsqueeze(-2)
-        if self.memory_keys is not None and self.memory_values is not None:
-            remembered = queries @ _wide(self.memory_keys).transpose(-1, -2)
-            scores = torch.cat([remembered.unsqueeze(-2), scores], dim=-1)
-            constant = _wide(self.memory_values).unsqueeze(1).expand(-1, values.shape[1], -1, -1)
-            values = torch.cat([constant, values], dim=-2)
-        return torch.softmax(scores.squeeze(-2), dim=-1), values
+    def _scores(self, asking: Tensor) -> Tensor:
+        """Scores (heads, keys, N) of queries (N, m) with constant keys and their own."""
+        queries = _wide(_each(asking, self.query))
+        found = [] if self.memory_keys is None else [_wide(self.memory_keys) @ queries]
+        if self.key is not None:
+            found.append((queries * _wide(_each(asking, self.key))).sum(dim=1, keepdim=True))
+        return _joined(found, 1)
+
+    def _mean(self, asking: Tensor) -> Tensor:
+        """Means of values (heads * v, N) of queries (N, m)."""
+        weights = torch.softmax(self._scores(asking), dim=1)
+        constant = own = None
+        if self.memory_values is not None:
+            constant = _wide(self.memory_values).transpose(1, 2) @ weights[:, : self.memory_values.shape[1]]
+        if self.value is not None:
+            own = weights[:, -1:] * _wide(_each(asking, self.value))
+        mean = constant if own is None else own if constant is None else constant + own
+        assert mean is not None
+        return mean.to(self.output.dtype).flatten(0, 1)
 
     def _told(self, state: Tensor, context: Tensor | None) -> Tensor:
         source = context if self.from_context else state
@@ -127,9 +140,13 @@ class HeadGroup(nn.Module):
 
 
 def _each(rows: Tensor, weights: Tensor) -> Tensor:
-    """Rows (N, m) times the matrix (m, r) of every head, (heads, N, r): one product, since many thin ones are slow."""
+    """Rows (N, m) times the matrix (m, r) of every head, (heads, r, N): one product, since many thin ones are slow."""
     heads, _, width = weights.shape
-    return (rows @ weights.transpose(0, 1).flatten(1)).reshape(len(rows), heads, width).transpose(0, 1)
+    return (weights.transpose(1, 2).flatten(0, 1) @ rows.T).reshape(heads, width, len(rows))
+
+
+def _joined(parts: Sequence[Tensor], dim: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -123,7 +123,7 @@ class LinearLayer(nn.Module):
 
 
 class AttentionLayer(nn.Module):
-    """Groups of like heads, each one call of ``scaled_dot_product_attention``; one product for all that write alike."""
+    """Groups of like heads, each run at once; one product for all that write alike."""
 
     def __init__(self, layer: Attention, dtype: torch.dtype, trainable: bool) -> None:
         super().__init__()

@@ -13,6 +13,18 @@ SINGLE = machine("float32")
 F = np.float32
 
 
+def written_out(scores, values):
+    """Exponentials of the scores less the largest, their sum, quotients."""
+    weights = np.exp((scores - scores.max()).astype(F))
+    total = F(0.0)
+    for w in weights:
+        total = F(total + w)
+    mean = F(0.0)
+    for w, v in zip(weights, values, strict=True):
+        mean = F(mean + F(F(w / total) * v))
+    return float(mean)
+
+
 def flash(scores, values, block, powers_of_two):
     """A kernel's softmax in float32: a running maximum, sums rescaled from block to block, one division."""
     scale = F(np.log2(np.e)) if powers_of_two else F(1.0)
@@ -51,6 +63,22 @@ def test_no_run_in_blocks_leaves_the_model(seed, powers_of_two):
     assert abs(flash(scores, values, 64, powers_of_two) - mean) <= bound
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_softmax_that_is_written_out_stays_in_a_tighter_model(seed):
+    rng = np.random.default_rng(seed)
+    keys = int(rng.integers(2, 65))
+    scores = (rng.normal(size=keys) * 10.0 ** rng.integers(-1, 3)).astype(F)
+    values = rng.normal(size=keys).astype(F)
+    mean, weights = exactly(scores, values)
+    apart, size = Up.of(scores.max() - scores), Up.of(scores)
+    bounds = []
+    for model in (SoftmaxArithmetic(SINGLE, keys, written_out=True), SoftmaxArithmetic(SINGLE, keys)):
+        eta = model.subtraction(apart, size) + model.log_weights()
+        moved = float((Up.of(weights.astype(np.float64)) * eta.expm1() * Up.of(values - mean)).sum() * 1.01)
+        bounds.append(moved + float(model.mean() * (weights @ np.abs(values)) + model.lost(np.abs(values).max())))
+    assert abs(written_out(scores, values) - mean) <= bounds[0] <= bounds[1]
+
+
 def test_the_roundings_of_both_sums_add_up():
     """One weight 1, then many of nearly a roundoff: the mean of values near 1 is off by nearly twice a sum's bound."""
     keys, unit = 1000, 2.0**-53
@@ -77,6 +105,9 @@ def test_the_model_is_tighter_than_what_it_replaces(name, keys):
     assert model.sum() <= gamma(keys + model.blocks, unit)
     better = SoftmaxArithmetic(machine(name), keys, block=512, ulps=1)
     assert float(better.log_weights()) <= float(model.log_weights())
+    small = SoftmaxArithmetic(machine(name), keys, written_out=True)
+    assert small.exponential == 8 * unit
+    assert small.scores(2) == gamma(4, unit)
 
 
 def test_exponentials_near_one_err_by_half_as_much():

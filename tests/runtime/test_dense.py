@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
-from attnforge.network import Rows
-from attnforge.runtime import AttentionNetwork, operations
+from attnforge.network import FEW, Attention, Rows
+from attnforge.runtime import AttentionNetwork, dense, operations
 from attnforge.runtime.dense import HeadGroup, group_heads, write
 from tests.network.examples import NETWORKS, UNEQUAL, alone, head, inputs
 
@@ -36,29 +37,72 @@ def test_heads_with_other_rows_or_other_sources_are_kept_apart():
     assert len(group_heads((one, one, one))[1]) == 1
 
 
-def test_equal_heads_are_one_call_of_attention(monkeypatch):
-    calls = []
+@pytest.fixture
+def calls(monkeypatch):
+    """The scales of all calls of the fused kernel."""
+    found = []
     attend = torch.nn.functional.scaled_dot_product_attention
 
     def counted(*args, **kwargs):
-        calls.append(kwargs["scale"])
+        found.append(kwargs["scale"])
         return attend(*args, **kwargs)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", counted)
-    from attnforge.network import Attention
+    return found
 
-    network = alone(Attention(tuple(head(seed=i, memory=6) for i in range(9))))
+
+def follows(*heads):
+    network = alone(Attention(heads))
     (tokens,) = inputs(network, 2)
     found = AttentionNetwork(network, torch.float64)(torch.tensor(tokens))
     np.testing.assert_allclose(found.numpy(), network(tokens), rtol=1e-12, atol=1e-13)
+    return found
+
+
+def test_equal_heads_are_one_call_of_attention(calls):
+    follows(*(head(seed=i, memory=FEW + 1) for i in range(9)))
     assert calls == [1.0]
 
 
+@pytest.mark.parametrize("rows", [None, Rows("own")])
+def test_heads_of_few_keys_are_written_out(calls, rows):
+    """What certificates assume of them in float32 holds for no fused kernel."""
+    own = int(rows is not None)
+    for keys in (1, 2, 9, FEW):
+        one = head(memory=keys - own, rows=rows) if keys > own else head(rows=rows)
+        assert one.is_small
+        follows(one)
+        assert not calls
+    assert not head(memory=FEW + 1 - own, rows=rows).is_small
+    assert not head(memory=1, rows=Rows()).is_small
+    follows(head(memory=1, rows=Rows()))
+    assert calls == [1.0]
+
+
+def test_many_queries_are_taken_in_parts(monkeypatch):
+    """However many there are, no more scores are held at once than stated."""
+    monkeypatch.setattr(dense, "HELD", 7)
+    whole = follows(head(seed=1, memory=3), head(seed=2, memory=3, rows=Rows("own")))
+    monkeypatch.undo()
+    torch.testing.assert_close(whole, follows(head(seed=1, memory=3), head(seed=2, memory=3, rows=Rows("own"))))
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 4096), (8, 2, 3), (512, 2, 1)])
+def test_exponentials_of_a_softmax_that_is_written_out_are_as_assumed(shape):
+    """Of exp(x) beside exp(0), x so small that their sum is 1: what is left is the exponential itself."""
+    scores = torch.zeros(shape)
+    scores[:, 1] = -17.5 - 69 * torch.rand(shape[0], shape[2], generator=torch.Generator().manual_seed(0))
+    found, exact = torch.softmax(scores, dim=1)[:, 1].double(), scores[:, 1].double().exp()
+    units = 2.0 ** (exact.log2().floor() - 23)
+    assert ((found - exact).abs() <= 2 * units).all()  # ULPS are 4; the kernel promises one
+
+
 def test_the_fused_kernel_is_used_where_values_are_narrower_or_wider():
-    for name in ("memory", "wide values"):
-        given = [torch.tensor(x, dtype=torch.float32) for x in inputs(NETWORKS[name], 2)]
-        seen = operations(AttentionNetwork(NETWORKS[name], torch.float32), *given)
-        assert any("scaled_dot_product" in operation for operation in seen)
+    for one in (head(memory=FEW + 1), head(memory=FEW + 1, r=1, v=5)):
+        network = alone(Attention((one,)))
+        given = [torch.tensor(x, dtype=torch.float32) for x in inputs(network, 2)]
+        seen = operations(AttentionNetwork(network, torch.float32), *given)
+        assert any("scaled_dot_product" in operation and "math" not in operation for operation in seen)
 
 
 def test_a_group_adds_to_what_is_there():

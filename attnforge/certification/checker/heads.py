@@ -26,7 +26,7 @@ from attnforge.balls import gamma, upper
 from attnforge.balls import lower as lower_end
 from attnforge.certification.checker import rounding
 from attnforge.certification.checker.powers import few, sums
-from attnforge.certification.checker.rounding import SLACK
+from attnforge.certification.checker.rounding import ANY, SLACK, Kernel
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO, Model, is_affine, meet
 from attnforge.certification.checker.values import Place, Value, combine, is_simple
@@ -62,21 +62,22 @@ class Relative:
 
 def attend(place: Place, head: Head, row: Row, rows: Sequence[Row], negligible: float) -> list[Value]:
     """The head's mixture of values at a query row, its keys being memory and the rows it reads."""
+    kernel = Kernel.of(head)
     query = [combine(place, row, column) for column in head.query.T]
     memory_keys = np.zeros((0, len(query))) if head.memory_keys is None else head.memory_keys
     memory_values = np.zeros((0, len(head.output))) if head.memory_values is None else head.memory_values
     if head.key is None or head.value is None or not rows:
-        return mixture(place, query, memory_keys, memory_values, negligible)
+        return mixture(place, query, memory_keys, memory_values, negligible, kernel)
     keys = [*_constants(place, memory_keys), *([combine(place, each, c) for c in head.key.T] for each in rows)]
     values = [*_constants(place, memory_values), *([combine(place, each, c) for c in head.value.T] for each in rows)]
-    return _over_rows(place, query, keys, values, negligible)
+    return _over_rows(place, query, keys, values, negligible, kernel)
 
 
 def select(place: Place, scores: Row, values: Array, negligible: float) -> list[Value]:
     """The softmax of a token's features, times a matrix: a head whose scores are the features."""
     winner = _best([score.model for score in scores])
     doubts = [(score.off + scores[winner].off) * SLACK for score in scores]
-    relative, models = _given(place, [score.model for score in scores], winner, doubts)
+    relative, models = _given(place, [score.model for score in scores], winner, doubts, ANY)
     taken = 8 * place.machine.accumulation * _lead(relative, np.zeros(len(scores)))  # off the largest
     relative = replace(relative, eta=(relative.eta + taken) * SLACK + _overflow(scores))
     return _weighted(place, relative, models, _constants(place, values), negligible)
@@ -86,9 +87,11 @@ def _constants(place: Place, numbers: Array) -> list[list[Value]]:
     return [[combine(place, [], [], float(number)) for number in row] for row in numbers]
 
 
-def mixture(place: Place, query: Row, keys: Array, values: Array, negligible: float) -> list[Value]:
+def mixture(
+    place: Place, query: Row, keys: Array, values: Array, negligible: float, kernel: Kernel = ANY
+) -> list[Value]:
     """The softmax mean of constant values, for constant keys."""
-    relative = _relative_to_memory(place, query, keys)
+    relative = _relative_to_memory(place, query, keys, kernel)
     centre = _centre(relative, values)
     near = _near(relative, np.abs(values - centre).max(axis=1), negligible)
     best, apart = keys[relative.winner], values[near] - centre
@@ -127,7 +130,7 @@ def _level(place: Place, relative: Relative, near: npt.NDArray[np.int64], models
     return [cell.tight(model) for model in models]
 
 
-def _relative_to_memory(place: Place, query: Row, keys: Array) -> Relative:
+def _relative_to_memory(place: Place, query: Row, keys: Array, kernel: Kernel) -> Relative:
     machine, r = place.machine, keys.shape[1]
     middle, slopes, rest = (np.array(part) for part in zip(*(_affine(place, q) for q in query), strict=True))
     scores = keys @ middle
@@ -143,8 +146,8 @@ def _relative_to_memory(place: Place, query: Row, keys: Array) -> Relative:
     wide = swing + gamma(r + 4, machine.accumulation) * (both @ told) + np.abs(apart) @ off
     lead = max(0.0, float((at + wide).max())) - at + wide
     exact = np.array([is_simple(q) for q in query]) | np.isin(np.abs(np.frexp(keys)[0]), (0.0, 0.5))
-    eta = rounding.scores(np.abs(keys) * told, exact, size * SLACK, lead * SLACK, machine)
-    eta = (eta + rounding.exponentials(len(keys), machine) + np.abs(apart) @ off) * SLACK
+    eta = rounding.scores(np.abs(keys) * told, exact, size * SLACK, lead * SLACK, machine, kernel)
+    eta = (eta + rounding.exponentials(len(keys), machine, kernel) + np.abs(apart) @ off) * SLACK
     return Relative(winner, at, swing, eta + _overflow(query))
 
 
@@ -169,18 +172,20 @@ def _affine(place: Place, value: Value) -> tuple[float, list[float], float]:
     return float(span.mid()), [0.0] * len(slopes), upper(abs(span - arb(span.mid())))
 
 
-def _over_rows(place: Place, query: Row, keys: Sequence[Row], values: Sequence[Row], negligible: float) -> list[Value]:
+def _over_rows(
+    place: Place, query: Row, keys: Sequence[Row], values: Sequence[Row], negligible: float, kernel: Kernel
+) -> list[Value]:
     """Keys that may depend on the inputs."""
     cell = place.cell
     scores = [cell.tight(_score(place, query, key)) for key in keys]
     winner = _best(scores)
-    relative, models = _given(place, scores, winner, [_doubt(place, query, key, keys[winner]) for key in keys])
+    relative, models = _given(place, scores, winner, [_doubt(place, query, key, keys[winner]) for key in keys], kernel)
     told = np.array([[(q.size + q.off) * (k.size + k.off) for q, k in zip(query, key, strict=True)] for key in keys])
     exact = np.array([[is_simple(q) or is_simple(k) for q, k in zip(query, key, strict=True)] for key in keys])
     known = np.array([[q.size * k.size for q, k in zip(query, key, strict=True)] for key in keys])
     size = np.array([upper(abs(score.over[0])) for score in scores]) + np.maximum(told - known, 0.0).sum(axis=1)
     wrong = gamma(len(query) + 4, place.machine.accumulation) * told.sum(axis=1)
-    made = rounding.scores(told * SLACK, exact, size * SLACK, _lead(relative, wrong), place.machine)
+    made = rounding.scores(told * SLACK, exact, size * SLACK, _lead(relative, wrong), place.machine, kernel)
     made = made + _overflow([*query, *(k for key in keys for k in key)])
     return _weighted(place, replace(relative, eta=(relative.eta + made) * SLACK), models, values, negligible)
 
@@ -220,7 +225,9 @@ def _best(scores: Sequence[Model]) -> int:
     return max(range(len(scores)), key=lambda k: float(scores[k].at[0].mid()))
 
 
-def _given(place: Place, scores: list[Model], winner: int, doubts: list[float]) -> tuple[Relative, list[Model]]:
+def _given(
+    place: Place, scores: list[Model], winner: int, doubts: list[float], kernel: Kernel
+) -> tuple[Relative, list[Model]]:
     """Scores relative to the winner's; ``doubts`` bound what the run does to them before exponentials are taken."""
     cell = place.cell
     best = cell.scale(arb(-1), scores[winner])
@@ -228,7 +235,7 @@ def _given(place: Place, scores: list[Model], winner: int, doubts: list[float]) 
     models[winner] = cell.constant(ZERO)
     middle = np.array([float(model.over[0].mid()) for model in models])
     swing = np.array([upper(abs(model.over[0] - arb(m))) for model, m in zip(models, middle.tolist(), strict=True)])
-    eta = (np.array(doubts) + rounding.exponentials(len(scores), place.machine)) * SLACK
+    eta = (np.array(doubts) + rounding.exponentials(len(scores), place.machine, kernel)) * SLACK
     return Relative(winner, middle, swing, eta), models
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.balls import Machine, gamma, lower, upper
+from attnforge.network import Head
 
 Array = npt.NDArray[np.float64]
 
@@ -30,19 +31,26 @@ class Kernel:
     """What is assumed of the kernel that sums over keys.
 
     ``block``: keys it takes at a time, at least; each further block rescales what is summed so far. ``ulps`` and
-    ``ulps_64``: units in the last place by which an exponential may be off.
+    ``ulps_64``: units in the last place by which an exponential may be off. ``direct``: exponentials are taken of the
+    differences to the largest score, not of powers of two.
     """
 
     block: int
     ulps: int
     ulps_64: int
+    direct: bool = False
+
+    @classmethod
+    def of(cls, head: Head) -> Kernel:
+        """What certificates say of a head."""
+        return WRITTEN_OUT if head.is_small else ANY
 
     def exponential(self, machine: Machine) -> int:
         """Roundings charged to an exponential."""
         return 2 * (self.ulps_64 if machine.name == "float64" else self.ulps)
 
 
-ANY, IN_ORDER = Kernel(64, 20, 4), Kernel(512, 20, 1)
+ANY, WRITTEN_OUT, IN_ORDER = Kernel(64, 20, 4), Kernel(64, 4, 4, direct=True), Kernel(512, 20, 1)
 
 
 def exponentials(keys: int, machine: Machine, kernel: Kernel = ANY) -> float:
@@ -87,7 +95,9 @@ def fits(sizes: Array, machine: Machine) -> npt.NDArray[np.bool_]:
     return sizes <= (RANGE_64 if machine.name == "float64" else RANGE)
 
 
-def scores(products: Array, exact: npt.NDArray[np.bool_], size: Array, apart: Array, machine: Machine) -> Array:
+def scores(
+    products: Array, exact: npt.NDArray[np.bool_], size: Array, apart: Array, machine: Machine, kernel: Kernel = ANY
+) -> Array:
     """Rounding (p,) of scores q . k by products, sums and the subtraction of the maximum, beside errors of q and k.
 
     ``products`` (p, r) bounds |q_f k_f|, ``exact`` says which are computed without error. ``size`` (p,) bounds the
@@ -101,6 +111,6 @@ def scores(products: Array, exact: npt.NDArray[np.bool_], size: Array, apart: Ar
     sums = np.maximum((products > 0).sum(axis=1) - 1.0, 0.0)
     wrong = gamma(features + 1, unit) * both
     made = inexact + np.maximum(sums - 1.0, 0.0) * (both + wrong) + np.minimum(sums, 1.0) * (size + wrong)
-    made += apart if machine.name == "float64" else 4 * apart + size + wrong
+    made += apart if kernel.direct or machine.name == "float64" else 4 * apart + size + wrong
     found = unit * (1 + 2.0**-12) * made + 4 * features * machine.underflow
     return np.where(fits(both + wrong, machine), found, np.nan)

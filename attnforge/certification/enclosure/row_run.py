@@ -1,35 +1,33 @@
 r"""What rounding adds to one row of a network with one layer of attention, whatever its keys and values are made of.
 
 Scores and values are affine in the input, exactly known (:mod:`.affine_heads`); queries, keys and values of the run are
-off by what linear maps round on the whole domain (:mod:`attnforge.certification.tokens`). A score $q \cdot k$ of r
-products then errs by $|\delta q||k| + |q||\delta k| + \gamma_{r+2}|q||k|$, its difference to the winner's by what both
-do, and the query's error counts with the difference of the two keys. The rest is as in :mod:`.run`.
+off by what linear maps round on the whole domain (:mod:`attnforge.certification.tokens`). A score $q \cdot k$ then errs
+by $|\delta q||k| + |q||\delta k|$ beside what its products and sums round; the query's error counts with the difference
+of the key to the winner's, since what it does to that is a common factor. The rest is as in :mod:`.run`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, gamma
+from attnforge.balls import Balls, Machine, SoftmaxArithmetic, gamma
 from attnforge.certification.enclosure.affine_heads import AffineHead
 from attnforge.certification.enclosure.factors import to_balls
 from attnforge.certification.enclosure.run import (
     BLOCK,
-    EXPONENTIAL,
-    EXPONENTIAL_64,
-    KEYS,
     SLACK,
+    Products,
     Weights,
     added,
     disturbed_mean,
+    kernel_roundings,
     sums,
 )
-from attnforge.certification.tokens import Tokens, inner, linear, project, whole_input
+from attnforge.certification.tokens import Tokens, inner, linear, power_of_two, project, whole_input
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Network
 
@@ -38,7 +36,10 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """One head on the whole domain: the query's size and error (r,); keys (p, r) and values (p, v), with errors."""
+    """One head on the whole domain: the query's size and error (r,); keys (p, r) and values (p, v), with errors.
+
+    ``products`` are those that its scores are sums of, ``kernel`` what makes a softmax of them.
+    """
 
     query: Array
     query_error: Array
@@ -47,6 +48,8 @@ class Noise:
     values: Array
     value_error: Array
     output: Array
+    products: Products
+    kernel: SoftmaxArithmetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +73,17 @@ class Exact:
 
 
 class RowRun:
-    """One output of one row as it runs; ``heads`` are those of the row, in the variables in which cells are cut."""
+    """One output of one row as it runs; ``heads`` are those of the row, in the variables in which cells are cut.
+
+    ``exact_inputs`` are numbers of the dtype already.
+    """
 
     def __init__(
         self, network: Network, row: int, feature: int, ends: tuple[Array, Array], heads: Sequence[AffineHead],
-        machine: Machine,
+        machine: Machine, exact_inputs: bool = False,
     ) -> None:  # fmt: skip
         at, attention = _attention(network, row)
-        state, context = _rows(network, ends, at, machine)
+        state, context = _rows(network, ends, at, machine, exact_inputs)
         self.machine = machine
         asking = [
             head for head in attention.heads if head.query_rows.indices is None or at[1] in head.query_rows.indices
@@ -133,17 +139,17 @@ def _picked(layer: object, row: int) -> int:
 
 
 def _rows(
-    network: Network, ends: tuple[Array, Array], at: tuple[int, int], machine: Machine
+    network: Network, ends: tuple[Array, Array], at: tuple[int, int], machine: Machine, exact: bool
 ) -> tuple[Tokens, Tokens | None]:
     """The rows that the layer of attention sees, on the whole domain (flat ends, the second input's last)."""
     told, width = network.context or (0, 0)
     split = len(ends[0]) - (told or 0) * width
     lower, upper = (end[:split].reshape(-1, network.features) for end in ends)
-    state = _encoded(network.layers[: at[0]], whole_input(lower, upper, machine), machine)
+    state = _encoded(network.layers[: at[0]], whole_input(lower, upper, machine, exact), machine)
     if network.context is None:
         return state, None
     lower, upper = (end[split:].reshape(-1, width) for end in ends)
-    return state, _encoded(network.context_layers, whole_input(lower, upper, machine), machine)
+    return state, _encoded(network.context_layers, whole_input(lower, upper, machine, exact), machine)
 
 
 def _encoded(layers: Sequence[object], rows: Tokens, machine: Machine) -> Tokens:
@@ -158,18 +164,24 @@ def _noise(head: Head, state: Tokens, context: Tokens | None, row: int, feature:
     query = project(state.rows(slice(row, row + 1)), head.query, machine)
     keys, values = [], []
     if head.memory_keys is not None and head.memory_values is not None:
-        keys.append((Balls.exact(head.memory_keys), np.zeros(head.memory_keys.shape)))
+        still = np.zeros(head.memory_keys.shape)
+        keys.append((Balls.exact(head.memory_keys), still, power_of_two(head.memory_keys)))
         values.append((np.abs(head.memory_values), np.zeros(head.memory_values.shape)))
     if head.key is not None and head.value is not None:
         rows = _read(head, row, state, context)
         key, value = project(rows, head.key, machine), project(rows, head.value, machine)
-        keys.append((inner(key.slope, key.box, key.constant), key.error))
+        keys.append((inner(key.slope, key.box, key.constant), key.error, key.is_simple()))
         values.append((value.magnitude(), value.error))
-    both = Balls(*(np.concatenate([getattr(key, part) for key, _ in keys]) for part in ("mid", "rad")))
+    both = Balls(*(np.concatenate([getattr(key, part) for key, *_ in keys]) for part in ("mid", "rad")))
     sizes, errors = (np.concatenate(parts) for parts in zip(*values, strict=True))
-    error = np.concatenate([error for _, error in keys])
-    output = head.output[:, feature]
-    return Noise(query.magnitude()[0], query.error[0], both, error, sizes, errors, output)
+    error, simple = (np.concatenate(parts) for parts in list(zip(*keys, strict=True))[1:])
+    told = query.magnitude()[0]
+    products = told * (both.magnitude() + error)
+    inexact = np.where(simple | query.is_simple()[0], 0.0, products)
+    additions = np.maximum((products > 0).sum(axis=1) - 1.0, 0.0)
+    made_of = Products(products.sum(axis=1), inexact.sum(axis=1), additions, len(told))
+    kernel = SoftmaxArithmetic(machine, len(error), written_out=head.is_small)
+    return Noise(told, query.error[0], both, error, sizes, errors, head.output[:, feature], made_of, kernel)
 
 
 def _read(head: Head, row: int, state: Tokens, context: Tokens | None) -> Tokens:
@@ -187,7 +199,7 @@ def _residual(state: Tokens, row: int, feature: int) -> tuple[float, float]:
 
 def _head(exact: Exact, noise: Noise, box: Balls, machine: Machine, sharp: bool) -> tuple[Array, Array]:
     """On every cell: the rounding of one head, and a bound of its exact output."""
-    weights = _weights(exact, noise, box, machine)
+    weights = _weights(exact, noise, box)
     written = Balls.exact(box.mid) @ exact.tilts + exact.values
     varying = box.rad @ exact.tilts.magnitude() + written.rad
     mass = noise.values @ np.abs(noise.output)
@@ -199,29 +211,23 @@ def _head(exact: Exact, noise: Noise, box: Balls, machine: Machine, sharp: bool)
     return (disturbed + made + carried) * SLACK, np.maximum(size, share @ mass) if len(noise.output) > 1 else size
 
 
-def _weights(exact: Exact, noise: Noise, box: Balls, machine: Machine) -> Weights:
+def _weights(exact: Exact, noise: Noise, box: Balls) -> Weights:
     scores = Balls.exact(box.mid) @ exact.slopes + exact.offsets
     winner = scores.mid.argmax(axis=1)
-    cells, unit = np.arange(len(winner)), machine.accumulation
+    cells = np.arange(len(winner))
     moved = scores.rad + scores.rad[cells, winner][:, None]
     for slope, radius in zip(exact.slopes.mid, box.rad.T, strict=True):
         moved += np.abs(slope - slope[winner][:, None]) * radius[:, None]
-    moved += 2 * box.magnitude() @ exact.slopes.rad + 2.0**-50 * (
-        np.abs(scores.mid) + np.abs(scores.mid).max(axis=1)[:, None]
-    )
+    known = 2 * box.magnitude() @ exact.slopes.rad + 2.0**-50 * np.abs(scores.mid)
+    moved += known + known.max(axis=1)[:, None]
     moved[cells, winner] = 0.0  # relative to itself
-    eta = np.zeros_like(moved)
+    eta = noise.key_error @ noise.query + np.zeros_like(moved)
     for f in range(len(noise.query)):
         reach = noise.keys.rad[:, f] + noise.keys.rad[winner, f][:, None]
         apart = np.abs(noise.keys.mid[:, f] - noise.keys.mid[winner, f][:, None]) + reach
-        off = noise.key_error[:, f] + noise.key_error[winner, f][:, None]
-        eta += apart * noise.query_error[f] + noise.query[f] * off
-    both = (noise.keys.magnitude() + noise.key_error) @ noise.query
-    wrong = gamma(len(noise.query) + 2, unit) * (both + both[winner][:, None])
+        eta += apart * noise.query_error[f]
     relative = scores.mid - scores.mid[cells, winner][:, None]
-    apart = (relative + moved + eta + wrong).max(axis=1, keepdims=True) - relative + moved + eta + wrong
-    subtracted = unit * (apart if machine.name == "float64" else 4 * apart + both + both[winner][:, None])
-    each = 1 + (EXPONENTIAL_64 if machine.name == "float64" else EXPONENTIAL)
-    exponentials = gamma(math.ceil(len(both) / KEYS) * each, unit) + 4 * len(noise.query) * machine.underflow
-    eta = eta + wrong + subtracted * (1 + 2.0**-12) + exponentials
+    off = noise.keys.magnitude() @ noise.query_error + noise.key_error @ noise.query
+    size = np.abs(scores.mid) + scores.rad + box.rad @ np.abs(exact.slopes.mid) + known + off
+    eta += kernel_roundings(noise.products, size, relative, moved + off, noise.kernel)
     return Weights(relative, moved * SLACK, eta * SLACK)

@@ -17,16 +17,16 @@ the error is at most $u \sum_{j=2}^m G_j$. Terms beyond the m largest err by at 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, gamma, product_up
+from attnforge.balls import Balls, Machine, SoftmaxArithmetic, gamma, product_up
 from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
-from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, project
+from attnforge.balls.softmax import SECOND_ORDER
+from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, power_of_two, project
 from attnforge.network import Head, Linear
 
 Array = npt.NDArray[np.float64]
@@ -37,9 +37,7 @@ CELLS = 1024  # of an even cover, at first: those that matter are cut
 SLACK = 1 + 2.0**-30  # for the roundings of an expression of positive terms, sums over the keys included
 CLOSE = 1.05  # cells are cut until the bound is this near to what it is at points
 TOP = 16  # cells whose middles are those points
-KEYS = 64  # keys a flash kernel takes at a time, at least; each further block rescales what is summed so far
 LARGEST = 700.0  # exponents above are not told apart
-EXPONENTIAL, EXPONENTIAL_64 = 40, 8  # roundings charged to one: 20 units in the last place, 4 in float64
 
 
 class Run(Protocol):
@@ -213,7 +211,8 @@ def _weights(head: Head, query: Tokens, machine: Machine) -> Weights:
     moved *= SLACK
     size = np.abs(scores) + radius @ np.abs(tilts) + known + (uncertain + query.error) @ sizes
     relative = scores - _of(scores, winner)
-    eta += _score_roundings(query, keys, size, relative, moved, machine)
+    kernel = SoftmaxArithmetic(machine, len(keys), written_out=head.is_small)
+    eta += _score_roundings(query, keys, size, relative, moved, kernel)
     return Weights(relative, moved, eta * SLACK)
 
 
@@ -221,33 +220,42 @@ def _of(array: Array, winner: npt.NDArray[np.int64]) -> Array:
     return np.take_along_axis(array, winner[:, None], axis=1)
 
 
-def _score_roundings(query: Tokens, keys: Array, size: Array, relative: Array, moved: Array, machine: Machine) -> Array:
+def _score_roundings(
+    query: Tokens, keys: Array, size: Array, relative: Array, moved: Array, kernel: SoftmaxArithmetic
+) -> Array:
+    """Disturbance (C, p) of log-weights by products and sums, by subtracting the maximum, and by exponentials."""
+    told, sizes = query.magnitude(), np.abs(keys).T
+    both = told @ sizes
+    inexact = np.where(query.is_simple(), 0.0, told) @ np.where(power_of_two(keys), 0.0, np.abs(keys)).T
+    sums = np.maximum((told > 0).astype(np.float64) @ (keys != 0).T - 1.0, 0.0)
+    off = moved + query.error @ sizes
+    return kernel_roundings(Products(both, inexact, sums, keys.shape[1]), size, relative, off, kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """What scores are sums of, (p,) or (C, p): sizes of all products, of those that are not exact; additions."""
+
+    both: Array
+    inexact: Array
+    sums: Array
+    features: int
+
+
+def kernel_roundings(made_of: Products, size: Array, relative: Array, off: Array, kernel: SoftmaxArithmetic) -> Array:
     """Disturbance (C, p) of log-weights by products and sums, by subtracting the maximum, and by exponentials.
 
     The last sum of a score errs by a unit of the score, at most ``size``; sums before it by one of all sizes together.
-    float32 kernels may work with powers of two: a product by log2(e), known to a unit, before the subtraction.
+    Beside these the run's ``relative`` scores are ``off``, on the cell.
     """
-    unit, features = machine.accumulation, keys.shape[1]
-    told, sizes = query.magnitude(), np.abs(keys).T
-    both = told @ sizes
-    constant = ~np.any(query.slope.magnitude() > 0, axis=1) & (query.error == 0) & (query.constant.rad == 0)
-    exact = constant & _power_of_two(query.constant.mid)
-    inexact = np.where(exact, 0.0, told) @ np.where(_power_of_two(keys), 0.0, np.abs(keys)).T
-    sums = np.maximum((told > 0).astype(np.float64) @ (keys != 0).T - 1.0, 0.0)
-    wrong = gamma(features + 1, unit) * both
-    made = inexact + np.maximum(sums - 1.0, 0.0) * (both + wrong) + np.minimum(sums, 1.0) * (size + wrong)
-    off = moved + wrong + query.error @ sizes
+    unit, far, large = kernel.unit, *kernel.rates
+    wrong = gamma(made_of.features + 1, unit) * made_of.both
+    sums = np.maximum(made_of.sums - 1.0, 0.0) * (made_of.both + wrong) + np.minimum(made_of.sums, 1.0) * (size + wrong)
+    off = off + wrong
     lead = np.maximum((relative + off).max(axis=1, keepdims=True), 0.0)  # the run's largest score is at most so high
-    apart = lead - relative + off
-    made += apart if machine.name == "float64" else 4 * apart + size + wrong
-    each = 1 + (EXPONENTIAL_64 if machine.name == "float64" else EXPONENTIAL)
-    exponentials = gamma(math.ceil(len(keys) / KEYS) * each, unit)
-    return np.asarray(unit * (1 + 2.0**-12) * made + exponentials + 4 * features * machine.underflow)
-
-
-def _power_of_two(values: Array) -> npt.NDArray[np.bool_]:
-    """Factors whose products are exact; zero is one of them."""
-    return np.isin(np.abs(np.frexp(values)[0]), (0.0, 0.5))
+    subtracted = far * (lead - relative + off) + large * (size + wrong)
+    lost = 4 * made_of.features * kernel.machine.underflow
+    return np.asarray(unit * SECOND_ORDER * (made_of.inexact + sums + subtracted) + float(kernel.exponentials()) + lost)
 
 
 def _output(weights: Weights, values: Array, output: Array, machine: Machine, sharp: bool) -> tuple[Array, Array]:
@@ -283,7 +291,7 @@ def disturbed_mean(
 def added(share: Array, values: Array, output: Array, machine: Machine, sharp: bool) -> tuple[Array, Array]:
     """What adding up may lose (C,): of weighted values, and of the weights."""
     count, unit = len(values), machine.accumulation
-    mass, blocks = share @ (np.abs(values) @ np.abs(output)), math.ceil(count / KEYS) - 1
+    mass, blocks = share @ (np.abs(values) @ np.abs(output)), SoftmaxArithmetic(machine, count).blocks - 1
     if not sharp:
         return gamma(count + blocks, unit) * mass, np.full(len(share), gamma(count + blocks, unit))
     adding = np.sum([_added(share * column, unit) for column in (values * np.abs(output)).T], axis=0)

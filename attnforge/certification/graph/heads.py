@@ -175,7 +175,8 @@ def _factors(
 def _rounding(
     small: _Small, heads: tuple[AffineHead, ...], low: list[float], high: list[float], fit: float, model: Machine
 ) -> float:
-    run = RowRun(small.network, 0, 0, (small.low, small.high), heads, model)
+    """Of the head alone: registers are numbers of the run, and what made them is charged to them."""
+    run = RowRun(small.network, 0, 0, (small.low, small.high), heads, model, exact_inputs=True)
     return rounding(run, *evenly(np.array(low), np.array(high)), NEGLIGIBLE * fit)
 
 

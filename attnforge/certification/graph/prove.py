@@ -28,16 +28,17 @@ from attnforge.certification.graph.blocks import Blocks
 from attnforge.certification.graph.heads import extended, local_error
 from attnforge.certification.graph.layout import REMEDY, Written, output_of, read_layout, trees_of
 from attnforge.certification.statement import Proof, Statement
+from attnforge.certification.tokens import power_of_two
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.targets.expression import evaluate, to_text
 from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import Interval, absolute, is_undefined
+from attnforge.targets.expression.intervals import UNDEFINED, Interval, absolute, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.ranges import range_on
+from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.simplify import ONE, minus, plus
 from attnforge.targets.expression.tree import Apply, Node, bottom_up, varies
-from attnforge.targets.graph import Composition, Graph, least, register, substituted
+from attnforge.targets.graph import Composition, Form, Graph, least, register, substituted
 
 Array = npt.NDArray[np.float64]
 
@@ -62,7 +63,7 @@ def prove_graph(statement: Statement) -> Proof:
     bound = _composed(graph, local, rounded, statement)
     whole = graph.compose(local)
     exact = bound * _share(Blocks(graph).errors([whole], rounded).values[0])
-    summed = _read(read_out, whole, model)
+    summed = _read(read_out, graph, whole, bound, model)
     rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
     parts = {"composition": exact, "rounding": float(rest + Up.of(apart) + Up.of(summed))}
     return Proof(parts, registers=_registers(graph, whole, local))
@@ -186,12 +187,26 @@ def _share(errors: Array) -> float:
     return exact / total if total and math.isfinite(total) else 1.0
 
 
-def _read(read_out: Array, whole: Composition, model: Machine) -> float:
-    """What the read-out's products and their sums round, at most."""
+def _read(read_out: Array, graph: Graph, whole: Composition, bound: float, model: Machine) -> float:
+    """What the read-out's products and their sums round, at most; by powers of two, and of the constant 1, nothing.
+
+    The last sum errs by a unit of the output, the others by one of all products together.
+    """
     sizes = np.array([1.0, *(upper(absolute(each).upper) for each in whole.registers)])
-    terms = np.count_nonzero(read_out, axis=0)
-    mass = np.abs(read_out).T @ sizes * (1 + 2.0**-40)
-    return max(
-        float(Up.of(m) * gamma(int(k), model.roundoff) + Up.of(k * model.underflow))
-        for m, k in zip(mass, terms, strict=True)
-    )
+    found = []
+    for weights, output in zip(read_out.T, graph.outputs, strict=True):
+        products, terms = Up.of(np.abs(weights)) * sizes, int(np.count_nonzero(weights))
+        inexact = products * np.where(power_of_two(weights), 0.0, 1.0)
+        last = products.sum().least(Up.of(_largest(graph, output)) + bound)
+        made = inexact[1:].sum() + products.sum() * max(terms - 2, 0) + last * min(terms - 1, 1)
+        found.append(
+            float(made * gamma(1, model.roundoff) * (1 + gamma(terms, model.roundoff)) + terms * model.underflow)
+        )
+    return max(found)
+
+
+def _largest(graph: Graph, output: Form) -> float:
+    """Of an output in exact arithmetic; infinite where its expression says nothing."""
+    exact = graph.expression(output.tree)
+    within = UNDEFINED if is_large(exact) else range_on(extended(exact), graph.sides(graph.box))
+    return math.inf if is_undefined(within) else upper(absolute(within).upper)

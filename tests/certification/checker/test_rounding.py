@@ -5,6 +5,8 @@ import pytest
 
 from attnforge.balls import machine
 from attnforge.certification.checker import rounding
+from attnforge.network import Rows
+from tests.network.examples import head
 
 UNIT = 2.0**-24
 
@@ -99,3 +101,13 @@ def test_long_rows_of_keys_are_rescaled():
     assert (rounding.blocks(64), rounding.blocks(65)) == (1, 2)
     assert rounding.exponentials(65, machine("float32")) > 1.9 * rounding.exponentials(64, machine("float32"))
     assert rounding.exponentials(1, machine("float32")) >= 40 * UNIT
+
+
+def test_heads_of_few_keys_are_written_out():
+    small, large = head(memory=64), head(memory=65)
+    assert rounding.Kernel.of(small) is rounding.WRITTEN_OUT
+    assert rounding.Kernel.of(large) is rounding.Kernel.of(head(rows=Rows())) is rounding.ANY
+    assert 8 * UNIT <= rounding.exponentials(64, machine("float32"), rounding.WRITTEN_OUT) <= 10 * UNIT
+    given = np.ones((1, 2)), np.zeros((1, 2), dtype=bool), np.full(1, 2.0), np.full(1, 30.0), machine("float32")
+    apart = rounding.scores(*given) - rounding.scores(*given, rounding.WRITTEN_OUT)
+    assert apart >= 3 * 30 * UNIT
