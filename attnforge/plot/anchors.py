@@ -216,8 +216,8 @@ def _panels(placed: list[Placed]) -> Any:
 
 def _placed(head: Head, number: int, net: Anchored) -> Placed | None:
     claims = head.claims
-    if claims is None or not claims.roles or len(claims.roles) != len(claims.positions):
-        return None
+    if claims is None or claims.formula is not None or len(claims.roles) != len(claims.positions) or not claims.roles:
+        return None  # registers of a graph are read by no place, but by their formula
     positions = claims.positions.reshape(len(claims.roles), -1)
     names = _names(head, positions.shape[1], claims.positions.ndim, net)
     kept = np.array([role not in ("self", "padding") for role in claims.roles])

@@ -33,6 +33,11 @@ def test_an_input_that_does_not_vary_is_no_obstacle(formula):
     assert af.measure(net, points=1000).sup <= net.certificate.bound <= 1e-4
 
 
+def test_the_logarithm_of_an_exponential_is_its_exponent():
+    wave = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-3)
+    assert wave.network.heads[0].claims.formula == "-r[1]^2"
+
+
 def test_the_report_lists_registers(net):
     text = net.report()
     assert "registers" in text

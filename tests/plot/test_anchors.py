@@ -115,3 +115,8 @@ def test_networks_without_such_keys_are_refused():
     net = af.constructions.max_affine(lambda x: x.sum(axis=-1), box, cells=2, lipschitz=3)
     with pytest.raises(af.RefusalError, match="anchors along one or two inputs"):
         anchors(net)
+
+
+def test_keys_of_registers_have_no_place_among_the_inputs():
+    with pytest.raises(af.RefusalError, match=r"plot\.graph"):
+        anchors(af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-3))

@@ -76,7 +76,7 @@ class Products:
             logs.append(times(number(power), self.registers.write(logarithm(base.tree)).tree))
             return scale
         positive = whole.tree if sign > 0 else minus(whole.tree)
-        logs.append(self.registers.write(self.ridges.row(of("log", positive))).tree)
+        logs.append(self.registers.write(self.ridges.row(_exponent(positive))).tree)
         return scale if sign > 0 else minus(scale)
 
     def _products(self, factors: Sequence[Value]) -> Value:
@@ -101,6 +101,11 @@ class Products:
         made = self.registers.write(Registered("multiplier", tree, (u.tree, v.tree), (low, high)))
         whole = plus(made.tree, times(minus(shift), v.tree)) if shift.value else made.tree
         return affine_value(whole)
+
+
+def _exponent(tree: Node) -> Node:
+    """The logarithm of an expression."""
+    return tree.arguments[0] if isinstance(tree, Apply) and tree.function == "exp" else of("log", tree)
 
 
 def along(group: Powers) -> Value:
