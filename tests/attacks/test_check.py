@@ -37,7 +37,7 @@ def module() -> torch.nn.Module:
 X = np.linspace(0.0, 1.0, 9)
 MODELS = {
     "one input": lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-2),
-    "two inputs": lambda: af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, 5e-2),
+    "two inputs": lambda: af.constructions.tensor_grid("x*y", {"x": (-1, 1), "y": (-1, 1)}, tol=5e-2),
     "clamp": lambda: af.compile("clamp(x, -1, 1)", {"x": (-2, 2)}, 0.05, construction="truncated_linear"),
     "tokens": lambda: af.constructions.truncated_linear(
         [[1.0, 0.5], [0.5, 0.25]], [0.1, 0.2], -1, 2, anchors=3, sharpness="tuned"

@@ -41,7 +41,7 @@ def _relu():
 MODELS = {
     "one input": lambda: af.compile("sin(2*x)", {"x": (0, 2)}, tol=1e-2),
     "one input in float32": lambda: af.compile("exp(-x^2)", {"x": (-2, 2)}, tol=1e-2, dtype="float32"),
-    "two inputs": lambda: af.compile("sin(x)*y", {"x": (0, 2), "y": (0, 1)}, tol=5e-2),
+    "two inputs": lambda: af.constructions.tensor_grid("sin(x)*y", {"x": (0, 2), "y": (0, 1)}, tol=5e-2),
     "truncated linear": lambda: af.constructions.truncated_linear([1.0, -0.5], 0.25, -1, 2, anchors=5),
     "gate": lambda: af.constructions.gate([1.0, -0.5], 0.25, -1, 2),
     "cells": lambda: af.constructions.max_affine("x^2", af.Box(-1.0, 1.0), cells=4),

@@ -155,7 +155,7 @@ def _head(group: HeadGroup, number: int) -> Head:
     source = "context" if group.from_context else "state"
     told: Rows | None = None
     if group.key is not None:
-        told = Rows("own") if group.own_only else Rows(source=source)  # type: ignore[arg-type]
+        told = Rows("own") if group.written_out else Rows(source=source)  # type: ignore[arg-type]
         if group.key_rows is not None:
             told = Rows.some(_numpy(group.key_rows), source)  # type: ignore[arg-type]
     return Head(query, output, asking, part("key"), part("value"), told, part("memory_keys"), part("memory_values"))

@@ -99,4 +99,4 @@ def test_what_has_no_value_or_slope_is_unknown(text):
     with exactly(2):
         registers = Registers([Interval(arb(a), arb(b)) for a, b in BOX], [Step(parse(text))])
         with pytest.raises(UnknownError):
-            registers.follow(registers.box, [ZERO] * 4)
+            registers.follow(registers.box, [arb("1e-9")] * 4)

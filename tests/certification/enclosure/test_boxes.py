@@ -11,7 +11,7 @@ import attnforge as af
 from attnforge.certification.enclosure.boxes import bounds_on_boxes
 
 LINE = af.compile("sin(5*x) + abs(x)", {"x": (-1, 1)}, 1e-5)
-PLANE = af.compile("sin(3*x)*exp(y)", {"x": (-1, 1), "y": (0, 1)}, 1e-4)
+PLANE = af.constructions.tensor_grid("sin(3*x)*exp(y)", {"x": (-1, 1), "y": (0, 1)}, tol=1e-4)
 SINGLE = af.compile("sin(5*x)", {"x": (-1, 1)}, 1e-4, dtype="float32")
 CASES = [LINE, PLANE, SINGLE]
 BOUNDS = [bounds_on_boxes(net.network, net.target, net.domain, net.dtype) for net in CASES]
