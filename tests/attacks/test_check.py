@@ -38,6 +38,7 @@ X = np.linspace(0.0, 1.0, 9)
 MODELS = {
     "one input": lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-2),
     "two inputs": lambda: af.constructions.tensor_grid("x*y", {"x": (-1, 1), "y": (-1, 1)}, tol=5e-2),
+    "graph": lambda: af.constructions.graph("sin(x)*y", {"x": (0, 2), "y": (0, 1)}, 5e-2),
     "clamp": lambda: af.compile("clamp(x, -1, 1)", {"x": (-2, 2)}, 0.05, construction="truncated_linear"),
     "tokens": lambda: af.constructions.truncated_linear(
         [[1.0, 0.5], [0.5, 0.25]], [0.1, 0.2], -1, 2, anchors=3, sharpness="tuned"
@@ -47,7 +48,7 @@ MODELS = {
     "table": lambda: af.compile((X, X**2)),
 }
 FORMULAS = ("one input", "two inputs", "clamp")
-PROVABLE = (*FORMULAS, "tokens", "relu")
+PROVABLE = (*FORMULAS, "graph", "tokens", "relu")
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ class _Plane(Space):
 
     def written(self, form: Form, by: Form) -> tuple[arb, arb]:
         """Factor, and a ball around the rest: what is left of a form, less that multiple of another, on the box."""
-        sizes = {p: upper(abs(self.box[p])) for p in by.slopes}
+        sizes = {p: abs(self.box[p]).upper() for p in by.slopes}
         square = sum(((w * sizes[p]) ** 2 for p, w in by.slopes.items()), start=ZERO)
         inner = sum((w * form.slopes.get(p, ZERO) * sizes[p] ** 2 for p, w in by.slopes.items()), start=ZERO)
         factor = (inner / square).mid() if square > 0 else ZERO
