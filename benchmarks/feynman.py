@@ -132,7 +132,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=sorted({dtype for _, dtype in STATED}), help="one of the dtypes")
     parser.add_argument("--check", action="store_true", help="hand every certificate to the independent checker")
     asked = parser.parse_args()
-    page, everything = [HEADING.format(command=COMMAND, fresh=FRESH, check=CHECK_LIMIT)], list[Row]()
+    command = " ".join([COMMAND, *sys.argv[1:]])
+    page, everything = [HEADING.format(command=command, fresh=FRESH, check=CHECK_LIMIT)], list[Row]()
     for tol, dtype in STATED if asked.dtype is None else [each for each in STATED if each[1] == asked.dtype]:
         rows = []
         for row in equations():
