@@ -20,7 +20,8 @@ def pairs(keys: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 KINDS = {
     "formula": lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-2),
-    "formula of two inputs": lambda: af.compile("x*y", {"y": (-1, 2), "x": (-1, 1)}, 5e-2),
+    "formula of two inputs": lambda: af.constructions.tensor_grid("x*y", {"y": (-1, 2), "x": (-1, 1)}, tol=5e-2),
+    "graph": lambda: af.compile("x*y", {"y": (-1, 2), "x": (-1, 1)}, 5e-2),
     "truncated linear": lambda: af.constructions.truncated_linear([[1.0], [0.5]], [0.1, 0.2], -1, 2, anchors=9),
     "literal": lambda: af.constructions.gate([[1.0, 0.5]], 0.1, -1, 2, layout="literal"),
     "relu": lambda: af.constructions.relu_network(relu(), af.Box([-1, 0], [1, 2])),
