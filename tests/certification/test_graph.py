@@ -13,19 +13,13 @@ from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.statement import Statement
 from attnforge.effort import EFFORTS
 from attnforge.network import Attention, Linear, Term
-from tests.certification.heads import head_at, heads_of, with_head
+from tests.certification.heads import GRAPHS, head_at, heads_of, with_head
 
-CASES = {
-    "gravity": ("G*m*n/((x - a)^2 + (y - b)^2)", {"G": (1, 2), "m": (1, 2), "n": (1, 2), "x": (3, 4), "a": (1, 2),
-                "y": (3, 4), "b": (1, 2)}),
-    "products": ("x*y*z*w", dict.fromkeys("xyzw", (-1, 1))),
-    "kinks": ("max(x*y, z) - abs(x + z)", dict.fromkeys("xyz", (-1, 1))),
-    "logistic": ("tanh(x + 2*y)*sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1))),
+CASES = GRAPHS | {
     "silu": ("silu(x + 2*y)*z", dict.fromkeys("xyz", (-1, 1))),
-    "exponential": ("x*exp(-y^2 - z)", dict.fromkeys("xyz", (-1, 1))),
     "root": ("sqrt((x - y)^2 + z^2)", dict.fromkeys("xyz", (-1, 1))),
     "cancelling": ("(x + y)*(x - y) - x^2 + y^2 + z*x", dict.fromkeys("xyz", (-1, 1))),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=CASES)

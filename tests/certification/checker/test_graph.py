@@ -26,18 +26,12 @@ from attnforge.targets.expression import parse
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.simplify import plus, times
 from attnforge.targets.expression.tree import Constant, Variable
-from tests.certification.heads import head_at, heads_of, with_head
+from tests.certification.heads import GRAPHS, head_at, heads_of, with_head
 
-CASES = {
-    "gravity": ("G*m*n/((x - a)^2 + (y - b)^2)", {"G": (1, 2), "m": (1, 2), "n": (1, 2), "x": (3, 4), "a": (1, 2),
-                "y": (3, 4), "b": (1, 2)}),
-    "products": ("x*y*z*w", dict.fromkeys("xyzw", (-1, 1))),
-    "kinks": ("max(x*y, z) - abs(x + z)", dict.fromkeys("xyz", (-1, 1))),
-    "logistic": ("tanh(x + 2*y)*sigmoid(z - x)", dict.fromkeys("xyz", (-1, 1))),
-    "exponential": ("x*exp(-y^2 - z)", dict.fromkeys("xyz", (-1, 1))),
+CASES = GRAPHS | {
     "root": ("sqrt(x^2 + (y - z)^2)", dict.fromkeys("xyz", (-1, 1))),
     "several": ("[x*y*z, exp(x - y)*z, x + max(y, z)]", dict.fromkeys("xyz", (-1, 1))),
-}  # fmt: skip
+}
 
 
 @cache
