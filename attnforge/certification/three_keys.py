@@ -153,9 +153,11 @@ def bound_gates(problem: Problem, gates: Gates) -> Array:
         kinked = b if ends[0] > 0 else a
         close = _read(problem, gates, problem.tokens(*_around(problem, kinked - margin, kinked + margin)))
         near = replace(near, scores=np.minimum(near.scores, close.scores))
-    rows = np.broadcast_arrays(beta, a, b, near.scores, near.self_value, largest, whole.others, whole.largest)
+    outer = _outer_values(problem, gates)
+    sizes = (np.nextafter(each + outer, np.inf) for each in (largest, whole.largest))
+    rows = np.broadcast_arrays(beta, a, b, near.scores, near.self_value, *sizes, whole.others)
     found = [_parts(problem, gates, len(ends) == 2, *map(float, row)) for row in zip(*rows, strict=True)]
-    rounding = _outer_values(problem, gates) + problem.form.lower.rad.ravel() + problem.form.upper.rad.ravel()
+    rounding = outer + problem.form.lower.rad.ravel() + problem.form.upper.rad.ravel()
     parts = np.array(found).T
     parts[0] = np.nextafter(parts[0] + _beyond(problem, gates, a, b), np.inf)
     parts[2] = np.nextafter(parts[2] + rounding * (1 + 2.0**-50), np.inf)
@@ -172,8 +174,8 @@ def _parts(
     scores: float,
     self_value: float,
     largest: float,
-    others: float,
     whole: float,
+    others: float,
 ) -> tuple[float, float, float]:
     """Spacing, leakage and rounding of one row, but for its constant values."""
     pair, run, opposite = kink(beta), kink(beta, scores), 0.0
@@ -299,16 +301,22 @@ def _other_tokens(query: Tokens, keys: Array, asked: npt.NDArray[np.int64], cons
 
 
 def _outer_values(problem: Problem, gates: Gates) -> Array:
-    """How far the values of the constant keys are from the ends of the interval, row by row or for all."""
+    """How far what the constant keys write is from the ends of the interval, row by row or for all.
+
+    Keys that are tokens may write what depends on the inputs: it is taken over the domain.
+    """
     rows = project(problem.tokens(problem.lower, problem.upper), gates.value, problem.machine)
+    written = project(rows, gates.output, problem.machine)
     worst = np.zeros(1)
     for at, _, end in _ends(problem, gates):
         if gates.values is not None:
-            value, error = Balls.exact(gates.values[..., at, :]), 0.0
+            value = Balls.exact(gates.values[..., at, :])
+            away = Balls(value.mid[..., None, :], value.rad[..., None, :]) @ Balls.exact(gates.output) - _column(end)
+            worst = np.maximum(worst, away.magnitude().reshape(-1))
         else:
-            value, error = rows.constant[at], float(rows.error[at].max())
-        written = Balls(value.mid[..., None, :], value.rad[..., None, :]) @ Balls.exact(gates.output)
-        worst = np.maximum(worst, (written - _column(end)).magnitude().reshape(-1) + error)
+            key = written.rows(slice(at, at + 1))
+            away = inner(key.slope, key.box, key.constant - _column(end)[0])
+            worst = np.maximum(worst, (away.magnitude() + key.error).reshape(-1))
     return worst
 
 

@@ -81,6 +81,22 @@ def test_outer_values_are_charged(entry):
     assert worst(running(net, mutant)) == pytest.approx(0.01, rel=1e-6)
 
 
+@pytest.mark.parametrize(("row", "size"), [(1, 0.1), (2, 0.05)])
+def test_outer_values_that_follow_the_input_are_charged(row, size):
+    """Rows of the literal layout that become keys of the ends, and read a part of the token beside their constants."""
+    net = build(layout="literal")
+    encode = net.network.layers[0]
+    mix = encode.terms[0].mix.copy()
+    mix[row, 0] = size
+    network = replace(
+        net.network,
+        layers=(replace(encode, terms=(replace(encode.terms[0], mix=mix),)), *net.network.layers[1:]),
+    )
+    problem, _ = problem_of(net, network)
+    x = np.array([sign * np.array([[3.0, -3.0]]) for sign in (-1.0, 1.0)])  # the form's ends: where the ends' keys win
+    assert sum(bound_gate(problem).values()) >= worst(running(net, network), x) > 0.25
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"roles": ("high", "low", "self")}, {"roles": ("self", "low", "high")}, {"sharpness": 7.0}, {"sharpness": -3.0}],
