@@ -38,6 +38,15 @@ def test_the_logarithm_of_an_exponential_is_its_exponent():
     assert wave.network.heads[0].claims.formula == "-r[1]^2"
 
 
+def test_the_logarithm_of_a_product_is_the_sum_of_those_of_its_factors():
+    """Rows over [1, 5] twice, not one over [1, 25] of a product that would be written for it."""
+    net = af.compile("1/(exp(x*y/z) - 1)", dict.fromkeys("xyz", (1, 5)), tol=1e-6)
+    formulas = [head.claims.formula for head in net.network.heads]
+    assert formulas[:3] == ["log(r[3])", "log(r[1])", "log(r[2])"]
+    assert len(formulas) == 4
+    assert net.certificate.bound <= 1e-6
+
+
 def test_the_report_lists_registers(net):
     text = net.report()
     assert "registers" in text

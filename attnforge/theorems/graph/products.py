@@ -11,7 +11,7 @@ from attnforge.targets.expression.simplify import minus, of, plus, raised, times
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tree import Apply, Constant, Node
 from attnforge.theorems.graph.registers import Registered
-from attnforge.theorems.graph.ridges import Ridges, logarithm
+from attnforge.theorems.graph.ridges import Ridges
 from attnforge.theorems.graph.values import (
     Value,
     affine_value,
@@ -73,7 +73,7 @@ class Products:
             return scale
         base, power = group[0]
         if len(group) == 1 and base.affine and self.registers.range(base.tree).lower > 0:  # its logarithm may be shared
-            logs.append(times(number(power), self.registers.write(logarithm(base.tree)).tree))
+            logs.append(times(number(power), self.ridges.logarithm(base.tree)))
             return scale
         positive = whole.tree if sign > 0 else minus(whole.tree)
         logs.append(self.registers.write(self.ridges.row(_exponent(positive))).tree)
@@ -100,6 +100,7 @@ class Products:
         tree = Apply("*", (plus(u.tree, shift), v.tree))
         made = self.registers.write(Registered("multiplier", tree, (u.tree, v.tree), (low, high)))
         whole = plus(made.tree, times(minus(shift), v.tree)) if shift.value else made.tree
+        self.registers.factors[whole] = u.tree, v.tree
         return affine_value(whole)
 
 

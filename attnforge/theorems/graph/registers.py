@@ -32,12 +32,13 @@ class Registered:
 
 
 class Registers:
-    """Those of inputs on a box, and of the steps written since."""
+    """Those of inputs on a box, and of the steps written since; and which affine forms of them are whose products."""
 
     def __init__(self, inputs: int, box: Sequence[Interval]) -> None:
         self.inputs = inputs
         self.steps: list[Registered] = []
         self.written: dict[Node, int] = {}
+        self.factors: dict[Node, tuple[Node, Node]] = {}
         self.exact: dict[str, Node] = {register(i + 1).name: register(i + 1) for i in range(inputs)}
         self.sides = {register(i + 1).name: side for i, side in enumerate(box)}
         self.canonical = Canonical(lambda node: least(node, self.sides))

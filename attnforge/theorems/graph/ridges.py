@@ -104,9 +104,16 @@ class Ridges:
         if made is None:
             return row
         exponent, v = made.forms
-        line = exponent if v == ONE else plus(exponent, self.registers.write(logarithm(v)).tree)
+        line = exponent if v == ONE else plus(exponent, self.logarithm(v))
         other = Registered("row", substituted(tree, {name: of("exp", line)}), (line,))
         return other if 2 * self._degree(other) <= self._degree(row) else row
+
+    def logarithm(self, form: Node) -> Node:
+        """Of a positive form, by one row; of a product of positive ones, the sum of theirs, which vary less."""
+        factors = self.registers.factors.get(form, ())
+        if factors and all(self.registers.range(each).lower > 0 for each in factors):
+            return plus(*(self.logarithm(each) for each in factors))
+        return self.registers.write(Registered("row", of("log", form), (form,))).tree
 
     def _degree(self, row: Registered) -> int:
         """Of a polynomial that follows a row to some digits: what its keys grow with."""
@@ -133,8 +140,3 @@ class Ridges:
         made = self.registers.write(Registered("root", root, (inner,)))
         rest = replaced(tree, root, made.tree)
         return Value(rest, made.direction, rest == made.tree) if variables(rest) == variables(made.tree) else None
-
-
-def logarithm(form: Node) -> Registered:
-    """The row of the logarithm of a form."""
-    return Registered("row", of("log", form), (form,))
