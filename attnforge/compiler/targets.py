@@ -29,6 +29,7 @@ def as_target(target: Any, domain: Any = None, lipschitz: Any = None, evaluation
     """
     if isinstance(target, Target):
         return target if domain is None else target.on(_in_order(target, domain))
+    target = _as_one_text(target)
     if isinstance(target, tuple | list):
         return as_table(target, domain)
     if domain is None:
@@ -47,8 +48,8 @@ def as_target(target: Any, domain: Any = None, lipschitz: Any = None, evaluation
         return Function(target, box, lipschitz=as_lipschitz(lipschitz), names=names, plain=True, evaluation=evaluation)
     kind = type(target).__name__
     wanted = (
-        "A target is text, a sympy expression, a traced or other callable, a network of torch, scikit-learn or ONNX, "
-        "or a pair (points, values)"
+        "A target is text, a list of texts, a sympy expression, a traced or other callable, a network of torch, "
+        "scikit-learn or ONNX, or a pair (points, values)"
     )
     raise TargetError(wanted, kind, "Pass one of these")
 
@@ -58,6 +59,7 @@ def compared_with(own: Target, target: Any = None, domain: Any = None) -> Target
 
     A table is compared where it is listed, wherever that is.
     """
+    target = _as_one_text(target)
     if isinstance(target, tuple | list):
         return as_table(target, domain)
     if target is None:
@@ -65,6 +67,13 @@ def compared_with(own: Target, target: Any = None, domain: Any = None) -> Target
     if isinstance(target, Table) and domain is None:
         return target
     return as_target(target, domain or named_domain(own))
+
+
+def _as_one_text(target: Any) -> Any:
+    """Several formulas in a list, as the text of all of them."""
+    if isinstance(target, tuple | list) and target and all(isinstance(each, str) for each in target):
+        return f"[{', '.join(target)}]"
+    return target
 
 
 def named_domain(target: Target) -> Any:

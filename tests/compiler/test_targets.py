@@ -18,6 +18,7 @@ SQUARE = {"x": (-1, 1), "y": (0, 2)}
     [
         ("x + y", Formula, None),
         ("[x + y, x*y]", Formulas, 2),
+        (["x + y", "x*y"], Formulas, 2),
         (" [x] ", Formulas, 1),
         ("t = sin(x); [t, t*y]", Formulas, 2),
         ("t = sin(x); t*t + y", Formulas, None),
