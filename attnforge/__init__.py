@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .compiler import attack as attack
     from .compiler import certify as certify
     from .compiler import compile as compile
-    from .compiler import diagnose as diagnose
     from .compiler import load as load
     from .compiler import measure as measure
     from .compiler import polish as polish
+    from .compiler.diagnosing import diagnose as diagnose
     from .effort import Effort as Effort
     from .errors import AttnforgeError as AttnforgeError
     from .errors import CertificateError as CertificateError
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .errors import RefusalError as RefusalError
     from .errors import TargetError as TargetError
     from .errors import ToleranceError as ToleranceError
-    from .measurement import AttentionWeights as AttentionWeights
-    from .measurement import Diagnosis as Diagnosis
+    from .measurement.diagnosis import AttentionWeights as AttentionWeights
+    from .measurement.diagnosis import Diagnosis as Diagnosis
     from .model_file import check as check
     from .network import Network as Network
     from .targets import Box as Box
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 HOMES = {
     "attnforge.certification": ("Certificate",),
-    "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "diagnose", "load", "measure", "polish"),
+    "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "load", "measure", "polish"),
+    "attnforge.compiler.diagnosing": ("diagnose",),
     "attnforge.effort": ("Effort",),
     "attnforge.errors": (
         "AttnforgeError",
@@ -53,7 +54,7 @@ HOMES = {
         "TargetError",
         "ToleranceError",
     ),
-    "attnforge.measurement": ("AttentionWeights", "Diagnosis"),
+    "attnforge.measurement.diagnosis": ("AttentionWeights", "Diagnosis"),
     "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
     "attnforge.targets": ("Box", "Lipschitz"),

@@ -72,7 +72,8 @@ class Certificate:
     one step, ``contraction``, the Lipschitz constant q of a step, and ``minimiser``, a bound of the Euclidean distance
     to the minimiser, None where q = 1: nothing then says how fast the exact iteration converges.
 
-    Of a graph ``registers`` says what each of its heads adds.
+    Of a graph ``registers`` says what each of its heads adds. ``kernels`` are the ways of running attention that the
+    bound covers, whatever the batch.
     """
 
     status: Status
@@ -89,6 +90,7 @@ class Certificate:
     contraction: float | None = None
     minimiser: float | None = None
     registers: tuple[LocalBound, ...] = ()
+    kernels: tuple[str, ...] = ("dense",)
 
     def __str__(self) -> str:
         if self.bound is None:
@@ -119,6 +121,7 @@ class Certificate:
             "digest": self.digest,
             "target": self.target,
             "estimate": None if self.estimate is None else _estimate_data(self.estimate),
+            "kernels": list(self.kernels),
         }
         if self.step is not None and self.contraction is not None:
             data["drift"] = {
@@ -148,6 +151,7 @@ class Certificate:
                 target=str(data["target"]),
                 estimate=None if estimate is None else _estimate(estimate),
                 registers=tuple(_local_bound(*entry) for entry in data.get("registers", [])),
+                kernels=tuple(str(entry) for entry in data.get("kernels", ["dense"])),
                 **({} if drift is None else _drift(drift)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:

@@ -12,7 +12,8 @@ from attnforge.certification.rules import prove
 from attnforge.certification.statement import Proof, Report, Statement
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
-from attnforge.network import Network, digest, output_shape, rounded
+from attnforge.lemmas.product import factors_of
+from attnforge.network import Head, Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
 
@@ -105,7 +106,12 @@ def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype
         digest=digest(network),
         target=target_digest(target),
         registers=() if sampled else proof.registers,
+        kernels=("dense", "factorised") if any(map(_is_product, network.heads)) else ("dense",),
     )
+
+
+def _is_product(head: Head) -> bool:
+    return head.memory_keys is not None and head.key_rows is None and factors_of(head.memory_keys) is not None
 
 
 def _given(proof: Proof) -> tuple[str, ...]:

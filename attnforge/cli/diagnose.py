@@ -39,7 +39,7 @@ def run(
 
     Each finding names the place, the evidence, the likely cause and how to mend it.
     """
-    from attnforge.compiler import diagnose
+    from attnforge.compiler.diagnosing import diagnose
 
     model = read_model(file)
     with working("diagnosing"):

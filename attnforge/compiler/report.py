@@ -51,6 +51,7 @@ def facts(compiled: Compiled) -> dict[str, str]:
     if certificate.estimate is not None:
         what = "largest error found" if certificate.norm == "sup" else f"{certificate.norm} error, by quadrature, about"
         lines["measured"] = f"{what} {certificate.estimate.error:.4g}"
+    lines["kernels"] = ", ".join(certificate.kernels)
     lines["assuming"] = "; ".join(certificate.assumptions) or "nothing"
     lines["digest"] = certificate.digest[:16]
     return lines

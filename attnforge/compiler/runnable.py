@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,16 @@ from attnforge.balls import DType, dtype_name
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import CertificateError, DomainError
-from attnforge.network import Attention, Network, count_keys, count_parameters
+from attnforge.network import (
+    Attention,
+    Layer,
+    Network,
+    apply_layer,
+    count_keys,
+    count_pairs,
+    count_parameters,
+    layers_in,
+)
 from attnforge.targets import Box, JointFunction, Target
 
 if TYPE_CHECKING:
@@ -22,15 +32,18 @@ if TYPE_CHECKING:
     from attnforge.runtime import JointModule, TargetModule
 
 
+NUMPY_HEADS, NUMPY_PAIRS = 16, 2**14  # where NumPy, head after head, takes less time than torch
+
+
 class Runnable:
     """What can be called and measured: a network, its target and the dtype it runs in, with or without a certificate.
 
     Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device, or a data frame, whose
     columns are taken by name; it runs in the compiled ``dtype`` and raises DomainError for NaN and for points outside
-    its domain; one a rounding outside is taken as its end. Where settings of torch allow float32 products in fewer bits
-    than the certificate assumes, a float32 network raises CertificateError instead. ``module()`` gives the bare
-    ``torch.nn.Module``, which has the same shapes and checks nothing. Targets of two inputs are called as
-    ``net(X, Y)``, their leading axes broadcast.
+    its domain; one a rounding outside is taken as its end. Few points are run by NumPy, others by torch: where its
+    settings allow float32 products in fewer bits than the certificate assumes, a float32 network then raises
+    CertificateError. ``module()`` gives the bare ``torch.nn.Module``, which has the same shapes and checks nothing.
+    Targets of two inputs are called as ``net(X, Y)``, their leading axes broadcast.
     """
 
     network: Network
@@ -39,21 +52,19 @@ class Runnable:
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Values at the given points: ``net(x)``, several inputs by name, ``net(x=..., y=...)``; or ``net(X, Y)``."""
-        import torch
-
         if isinstance(self.target, JointFunction):
             return self._call_pair(self.target, pair(inputs, named))
         x = self._gather(inputs, named)
-        if isinstance(x, torch.Tensor):
+        if _is_tensor(x):
+            import torch
+
             if x.is_complex():
                 raise DomainError("Inputs must be real numbers", str(x.dtype), "Pass real numbers")
             kind_of_x = x.dtype if x.is_floating_point() else torch.float64  # whole numbers in, real ones out
             return self._running(x.device)(self._inside(x)).to(kind_of_x)
         array = _numbers(x)
         kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        with torch.no_grad():
-            out = self._running("cpu")(self._inside(torch.from_numpy(np.array(array, dtype=kind))))
-        result = out.to(torch.float64).numpy().astype(kind)
+        result = self._values(array.astype(kind)).astype(kind)
         return result if result.ndim else kind.type(result)
 
     def at_points(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -98,9 +109,7 @@ class Runnable:
 
         from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
 
-        if kernel not in ("auto", "dense"):
-            raise DomainError("`kernel` must be 'auto' or 'dense'", repr(kernel), "Use 'auto'")
-        core = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype or self.dtype)), trainable)
+        core = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype or self.dtype)), trainable, kernel)
         keep = getattr(self.target, "outputs", None) is not None
         module: TargetModule | JointModule
         if isinstance(self.target, JointFunction):
@@ -122,6 +131,47 @@ class Runnable:
         if isinstance(x, torch.Tensor):
             return [[weights.to(x.dtype) for weights in layer] for layer in layers]
         return [[weights.to(torch.float64).numpy() for weights in layer] for layer in layers]
+
+    def _values(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """At points of float64 or float32: few by NumPy, at once; many by torch."""
+        points = self._shaped(x.astype(np.float64))
+        if not ((points >= self.domain.lower) & (points <= self.domain.upper)).all():
+            points = inside(points, self.domain, str(x.dtype))
+            self.target.check_points(points)
+        if points.size <= self._few:
+            return self._in_numpy(points)
+        import torch
+
+        with torch.no_grad():
+            out = self._running("cpu")(torch.from_numpy(points.reshape(x.shape)))
+        return np.asarray(out.to(torch.float64).numpy())
+
+    def _in_numpy(self, points: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """What the module computes, of the same shapes, without the time that torch takes to start."""
+        kind, layers = self._layers
+        is_function = self.target.layout == "function"
+        state = points.astype(kind)[..., None, :] if is_function else points.astype(kind)
+        for layer in layers:
+            state = apply_layer(layer, state)
+        if getattr(self.target, "outputs", None) is None:
+            state = state[..., 0]
+            return np.asarray(state[..., 0] if is_function else state)
+        return np.asarray(state[..., 0, :] if is_function else state)
+
+    @cached_property
+    def _layers(self) -> tuple[Any, tuple[Layer, ...]]:
+        kind = np.float32 if self.dtype == "float32" else np.float64
+        return kind, layers_in(self.network, kind)
+
+    @cached_property
+    def _few(self) -> int:
+        """Numbers at a time, of all points, that NumPy runs, in dtypes that it has, where heads are few."""
+        alone = all(head.key_rows is None or head.key_rows.kind == "own" for head in self.network.heads)
+        if self.dtype not in ("float64", "float32") or self.heads > NUMPY_HEADS or not (self.network.tokens or alone):
+            return 0
+        tokens = self.network.tokens or 1
+        pairs = self.heads * count_pairs(self.network, tokens, 0)
+        return NUMPY_PAIRS * tokens * self.network.features // pairs
 
     @cached_property
     def _module(self) -> Any:
@@ -159,10 +209,10 @@ class Runnable:
         if names is None or set(named) != set(names):
             expected = "none" if names is None else ", ".join(names)
             raise DomainError(f"The inputs of this network are named {expected}", ", ".join(named), "Use these names")
-        import torch
-
         values = [named[name] for name in names]
-        if any(isinstance(value, torch.Tensor) for value in values):
+        if any(_is_tensor(value) for value in values):
+            import torch
+
             tensors = [torch.as_tensor(value) for value in values]
             shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
             return torch.stack([tensor.expand(shape) for tensor in tensors], dim=-1)
@@ -237,6 +287,12 @@ def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
             "Every input is one column", f"several columns {', '.join(twice)}"[:200], "Rename all but one"
         )
     return {name: np.asarray(frame[name]) for name in names}
+
+
+def _is_tensor(x: Any) -> bool:
+    """Whether it is a torch tensor; where torch was not imported, nothing is."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
 
 
 def _numbers(x: Any) -> npt.NDArray[Any]:

@@ -7,13 +7,12 @@ drown in the rounding of the output. A formula's come from its derivative, those
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from attnforge.network import Network, rounded
-from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
 from attnforge.targets import Box, Formula, JointFunction, Target
 from attnforge.targets.expression import derivative, evaluate
 
@@ -28,6 +27,10 @@ MOST = 16  # inputs differentiated by differences at a time, drawn anew for ever
 
 def network_gradient(network: Network, target: Target, dtype: str) -> Gradient:
     """Gradients (N, ...) of the chosen outputs (N,) of the network at points (N, ...), by autograd."""
+    import torch
+
+    from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
+
     core = AttentionNetwork(rounded(network, dtype), torch.float64)
     keep = target.outputs is not None
     module: TargetModule | JointModule
@@ -46,7 +49,9 @@ def network_gradient(network: Network, target: Target, dtype: str) -> Gradient:
     return gradient
 
 
-def _differentiated(module: TargetModule | JointModule, target: Target, points: Array, which: Indices) -> Array:
+def _differentiated(module: Any, target: Target, points: Array, which: Indices) -> Array:
+    import torch
+
     at = torch.tensor(points, requires_grad=True)
     given = target.split(at) if isinstance(target, JointFunction) else (at,)
     values = module(*given).reshape(len(points), -1)

@@ -3,7 +3,7 @@
 Rows are tokens. A network maps an (n, m) array to an (n', m') array; everything is batched over leading axes.
 """
 
-from attnforge.network.apply import apply, attention_weights
+from attnforge.network.apply import apply, apply_layer, attention_weights, count_pairs, layers_in
 from attnforge.network.architecture import check_architecture, output_shape, rows_named
 from attnforge.network.describe import count_keys, describe
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
@@ -22,14 +22,17 @@ __all__ = [
     "Softmax",
     "Term",
     "apply",
+    "apply_layer",
     "attention_weights",
     "check_architecture",
     "content_digest",
     "count_keys",
+    "count_pairs",
     "count_parameters",
     "describe",
     "digest",
     "flatten",
+    "layers_in",
     "output_shape",
     "rounded",
     "rows_named",

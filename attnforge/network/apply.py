@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ def apply(network: Network, tokens: Array, context: Array | None = None) -> Arra
     second = _checked_context(network, context)
     if second is not None:
         context = np.broadcast_to(second, (*batch, *second.shape[-2:])).reshape(len(flat), *second.shape[-2:])
-    step = max(1, CHUNK // _pairs(network, tokens.shape[-2], 0 if second is None else second.shape[-2]))
+    step = max(1, CHUNK // count_pairs(network, tokens.shape[-2], 0 if second is None else second.shape[-2]))
     parts = [
         _run(network, flat[i : i + step], None if context is None else context[i : i + step])
         for i in range(0, max(len(flat), 1), step)
@@ -61,6 +62,26 @@ def apply_layer(layer: Layer, state: Array, context: Array | None = None) -> Arr
             return _attention(layer, state, context)
         case Softmax():
             return _softmax(state)
+
+
+def layers_in(network: Network, kind: type[np.floating[Any]]) -> tuple[Layer, ...]:
+    """The layers with weights of this type, for ``apply_layer`` on states of the same: as a run in that dtype does."""
+    if kind is np.float64:
+        return network.layers
+    return tuple(_cast(layer, kind) for layer in network.layers)
+
+
+def _cast(part: Any, kind: type[np.floating[Any]]) -> Any:
+    if isinstance(part, np.ndarray):
+        return part.astype(kind)
+    if isinstance(part, tuple):
+        return tuple(_cast(each, kind) for each in part)
+    if not isinstance(part, Linear | Attention | Term | Head):
+        return part
+    found = copy(part)  # not a part of any network: those hold float64
+    for name, value in vars(part).items():
+        object.__setattr__(found, name, _cast(value, kind))
+    return found
 
 
 def _run(network: Network, state: Array, context: Array | None) -> Array:
@@ -93,7 +114,7 @@ def _term(term: Term, state: Array) -> Array:
 
 def _attention(layer: Attention, state: Array, context: Array | None) -> Array:
     width = layer.heads[0].output.shape[1]
-    total = state.copy() if layer.residual else np.zeros((*state.shape[:-1], width))
+    total = state.copy() if layer.residual else np.zeros((*state.shape[:-1], width), dtype=state.dtype)
     for head in layer.heads:
         weights, values = _weights(head, state, context)
         out = (weights[..., None, :] @ values)[..., 0, :] if values.ndim > weights.ndim else weights @ values
@@ -174,7 +195,7 @@ def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array |
     return second
 
 
-def _pairs(network: Network, tokens: int, told: int) -> int:
+def count_pairs(network: Network, tokens: int, told: int) -> int:
     """Query-key pairs of the largest head, or numbers of the lengthened second input, for one batch entry."""
     largest = tokens
     for second in network.context_layers:

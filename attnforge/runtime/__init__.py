@@ -1,4 +1,4 @@
-"""Networks as PyTorch modules that run on ``scaled_dot_product_attention``; heads of few keys are written out."""
+"""Networks as PyTorch modules on ``scaled_dot_product_attention``; few keys are written out, products factorised."""
 
 from attnforge.runtime.audit import audit, operations
 from attnforge.runtime.joint import JointModule

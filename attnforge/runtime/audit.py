@@ -12,6 +12,7 @@ from torch.utils.hooks import RemovableHandle
 
 from attnforge.errors import TargetError
 from attnforge.runtime.dense import HeadGroup
+from attnforge.runtime.factorised import FactorisedHead
 
 LINEAR = {"mm", "bmm", "matmul", "addmm", "add", "sum"}
 SOFTMAX = {
@@ -56,11 +57,11 @@ MOVES = {
 def operations(module: nn.Module, *inputs: Tensor) -> set[str]:
     """Names of the tensor operations the module dispatches on these inputs.
 
-    Where a token has a key of its own, its score and its weighted value are products of what varies: of the operations
-    inside heads, such a product is named apart.
+    Where a token has a key of its own, its score and its weighted value are products of what varies, and weights of a
+    factorised head are products of others: of the operations inside heads, such a product is named apart.
     """
-    recorder = _Recorder()
-    hooks = [hook for part in module.modules() if isinstance(part, HeadGroup) for hook in recorder.follow(part)]
+    recorder, kinds = _Recorder(), HeadGroup | FactorisedHead
+    hooks = [hook for part in module.modules() if isinstance(part, kinds) for hook in recorder.follow(part)]
     try:
         with torch.no_grad(), recorder:
             module(*inputs)
@@ -89,7 +90,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
         self.in_head = False
 
-    def follow(self, group: HeadGroup) -> list[RemovableHandle]:
+    def follow(self, group: nn.Module) -> list[RemovableHandle]:
         """Know when the heads of a group run."""
 
         def enter(*_: Any) -> None:

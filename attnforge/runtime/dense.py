@@ -12,6 +12,7 @@ magnitude slower. The sharpness is folded into the weights, so the scale is 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -25,6 +26,16 @@ from attnforge.runtime.weights import keep
 HELD = 2**18  # scores held at once where a softmax is written out: two megabytes in float64, which caches hold
 
 
+class Kernel(Protocol):
+    """Heads of equal query rows, however they run: their means, and where and by what these are written."""
+
+    query_rows: Tensor | None
+    output: Tensor
+
+    def __call__(self, state: Tensor, context: Tensor | None) -> Tensor:
+        """The heads' means of their values, one head below the other, a column a query: (heads * v, batch * query)."""
+
+
 def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
     """Heads of equal shape and rows together, and for each head its place in the concatenated groups."""
     groups: dict[object, list[int]] = {}
@@ -34,10 +45,10 @@ def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
     return [flat.index(i) for i in range(len(heads))], [[heads[i] for i in members] for members in groups.values()]
 
 
-def write(groups: Sequence[HeadGroup], state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
+def write(groups: Sequence[Kernel], state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
     """Add the outputs of groups with common query rows to ``total`` (batch, n, m_out): one product for all of them."""
-    means = _joined([group(state, context) for group in groups], 0).T
-    output = _joined([group.output.flatten(0, 1) for group in groups], 0)
+    means = joined([group(state, context) for group in groups], 0).T
+    output = joined([group.output.flatten(0, 1) for group in groups], 0)
     rows = groups[0].query_rows
     shape = (state.shape[0], state.shape[1] if rows is None else len(rows), output.shape[1])
     if rows is None and total is not None:
@@ -70,33 +81,31 @@ class HeadGroup(nn.Module):
         self.written_out = heads[0].is_small or (told is not None and told.kind == "own")
         self.from_context = told is not None and told.source == "context"
         self.at_once = max(1, HELD // (len(heads) * (heads[0].memory_size + 1)))
-        self.register_buffer("query_rows", _indices(heads[0].query_rows))
-        self.register_buffer("key_rows", _indices(told))
+        self.register_buffer("query_rows", row_indices(heads[0].query_rows))
+        self.register_buffer("key_rows", row_indices(told))
 
     def forward(self, state: Tensor, context: Tensor | None) -> Tensor:
         """The heads' means of their values, one head below the other, a column a query: (heads * v, batch * query)."""
         if not self.written_out:
             mixed = _attend(*self._project(state, context))
             return mixed.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
-        parts = torch.split(self._asking(state).flatten(0, 1), self.at_once)
-        return _joined([self._mean(part) for part in parts], 1)
+        parts = torch.split(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
+        return joined([self._mean(part) for part in parts], 1)
 
     def weights(self, state: Tensor, context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head."""
         if self.written_out:
-            weights = torch.softmax(self._scores(self._asking(state).flatten(0, 1)), dim=1).transpose(1, 2)
+            asking = asking_rows(state, self.query_rows).flatten(0, 1)
+            weights = torch.softmax(self._scores(asking), dim=1).transpose(1, 2)
         else:
-            queries, keys, _ = (_wide(part) for part in self._project(state, context))
+            queries, keys, _ = (wide(part) for part in self._project(state, context))
             weights = torch.softmax(queries @ keys.transpose(-1, -2), dim=-1).transpose(0, 1)
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
         return [each.to(self.output.dtype).reshape(state.shape[0], rows, weights.shape[-1]) for each in weights]
 
-    def _asking(self, state: Tensor) -> Tensor:
-        return state if self.query_rows is None else state.index_select(1, self.query_rows)
-
     def _project(self, state: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (batch or 1, heads, tokens, width)."""
-        asking = self._asking(state)
+        asking = asking_rows(state, self.query_rows)
         if self.key is None or self.value is None:
             assert self.memory_keys is not None
             assert self.memory_values is not None
@@ -114,20 +123,20 @@ class HeadGroup(nn.Module):
 
     def _scores(self, asking: Tensor) -> Tensor:
         """Scores (heads, keys, N) of queries (N, m) with constant keys and their own."""
-        queries = _wide(_each(asking, self.query))
-        found = [] if self.memory_keys is None else [_wide(self.memory_keys) @ queries]
+        queries = wide(_each(asking, self.query))
+        found = [] if self.memory_keys is None else [wide(self.memory_keys) @ queries]
         if self.key is not None:
-            found.append((queries * _wide(_each(asking, self.key))).sum(dim=1, keepdim=True))
-        return _joined(found, 1)
+            found.append((queries * wide(_each(asking, self.key))).sum(dim=1, keepdim=True))
+        return joined(found, 1)
 
     def _mean(self, asking: Tensor) -> Tensor:
         """Means of values (heads * v, N) of queries (N, m)."""
         weights = torch.softmax(self._scores(asking), dim=1)
         constant = own = None
         if self.memory_values is not None:
-            constant = _wide(self.memory_values).transpose(1, 2) @ weights[:, : self.memory_values.shape[1]]
+            constant = wide(self.memory_values).transpose(1, 2) @ weights[:, : self.memory_values.shape[1]]
         if self.value is not None:
-            own = weights[:, -1:] * _wide(_each(asking, self.value))
+            own = weights[:, -1:] * wide(_each(asking, self.value))
         mean = constant if own is None else own if constant is None else constant + own
         assert mean is not None
         return mean.to(self.output.dtype).flatten(0, 1)
@@ -139,13 +148,19 @@ class HeadGroup(nn.Module):
         return source if self.key_rows is None else source.index_select(1, self.key_rows)
 
 
+def asking_rows(state: Tensor, rows: Tensor | None) -> Tensor:
+    """The tokens (batch, query, m) that ask."""
+    return state if rows is None else state.index_select(1, rows)
+
+
 def _each(rows: Tensor, weights: Tensor) -> Tensor:
     """Rows (N, m) times the matrix (m, r) of every head, (heads, r, N): one product, since many thin ones are slow."""
     heads, _, width = weights.shape
     return (weights.transpose(1, 2).flatten(0, 1) @ rows.T).reshape(heads, width, len(rows))
 
 
-def _joined(parts: Sequence[Tensor], dim: int) -> Tensor:
+def joined(parts: Sequence[Tensor], dim: int) -> Tensor:
+    """The parts one after the other; one alone is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
 
 
@@ -159,7 +174,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return functional.scaled_dot_product_attention(queries, keys, values, scale=1.0)[..., :out]
 
 
-def _wide(tensor: Tensor) -> Tensor:
+def wide(tensor: Tensor) -> Tensor:
     """At least float32: scores and weighted sums are not accumulated in a half type."""
     return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
 
@@ -177,5 +192,6 @@ def rows_key(rows: Rows | None) -> object:
     return rows.kind, rows.source, None if rows.indices is None else rows.indices.tobytes()
 
 
-def _indices(rows: Rows | None) -> Tensor | None:
+def row_indices(rows: Rows | None) -> Tensor | None:
+    """Listed rows as a buffer holds them."""
     return None if rows is None or rows.indices is None else torch.tensor(rows.indices)

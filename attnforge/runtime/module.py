@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnforge.errors import DomainError
-from attnforge.network import Attention, Layer, Linear, Network, rows_named
+from attnforge.errors import DomainError, RefusalError
+from attnforge.lemmas.product import factors_of
+from attnforge.network import Attention, Head, Layer, Linear, Network, rows_named
 from attnforge.network.apply import check_rows
 from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
 from attnforge.runtime.dense import HeadGroup, group_heads, rows_key, write
+from attnforge.runtime.factorised import FactorisedHead
 from attnforge.runtime.weights import keep
+
+KERNELS = ("auto", "dense", "factorised")
 
 
 class AttentionNetwork(nn.Module):
@@ -18,12 +22,19 @@ class AttentionNetwork(nn.Module):
 
     Inputs are cast to that dtype and outputs stay in it. Nothing is checked: NaN and points outside the certified
     domain pass through. ``torch.autocast`` around it changes nothing. With ``trainable`` every weight is a parameter,
-    else a buffer.
+    else a buffer; and heads run densely, since training keeps no structure.
+
+    ``kernel``: ``auto`` runs heads whose keys are a product of small sets ``factorised``, others ``dense``; one of
+    these two for all heads, refused where it cannot serve.
     """
 
-    def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False) -> None:
+    def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False, kernel: str = "auto") -> None:
         super().__init__()
-        made = {id(layer): _module(layer, dtype, trainable) for layer in network.layers}
+        if kernel not in KERNELS:
+            raise DomainError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Use 'auto'")
+        _check_served(network, kernel, trainable)
+        kernel = "dense" if trainable else kernel
+        made = {id(layer): _module(layer, dtype, trainable, kernel) for layer in network.layers}
         self.layers = nn.ModuleList(
             made[id(layer)] for layer in network.layers
         )  # one applied again has its weights once
@@ -125,20 +136,23 @@ class LinearLayer(nn.Module):
 class AttentionLayer(nn.Module):
     """Groups of like heads, each run at once; one product for all that write alike."""
 
-    def __init__(self, layer: Attention, dtype: torch.dtype, trainable: bool) -> None:
+    def __init__(self, layer: Attention, dtype: torch.dtype, trainable: bool, kernel: str) -> None:
         super().__init__()
         self.order, groups = group_heads(layer.heads)
-        self.groups = nn.ModuleList(HeadGroup(heads, dtype, trainable) for heads in groups)
         alike: dict[object, list[int]] = {}
-        for i, heads in enumerate(groups):
-            alike.setdefault(rows_key(heads[0].query_rows), []).append(i)
+        kernels: list[nn.Module] = []
+        for heads in groups:
+            made = _kernels(heads, dtype, trainable, kernel)
+            alike.setdefault(rows_key(heads[0].query_rows), []).extend(range(len(kernels), len(kernels) + len(made)))
+            kernels += made
+        self.groups = nn.ModuleList(kernels)
         self.alike = list(alike.values())
         self.residual = layer.residual
 
     def forward(self, state: Tensor, context: Tensor | None = None) -> Tensor:
         """The heads' sum at their query rows, plus the input with ``residual``."""
         total = state if self.residual else None
-        groups = [group for group in self.groups if isinstance(group, HeadGroup)]
+        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead)]
         for members in self.alike:
             total = write([groups[i] for i in members], state, context, total)
         assert total is not None
@@ -146,7 +160,7 @@ class AttentionLayer(nn.Module):
 
     def weights(self, state: Tensor, context: Tensor | None = None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head, in the network's order."""
-        groups = [group for group in self.groups if isinstance(group, HeadGroup)]
+        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead)]
         found = [weights for group in groups for weights in group.weights(state, context)]
         return [found[i] for i in self.order]
 
@@ -159,10 +173,33 @@ class SoftmaxLayer(nn.Module):
         return torch.softmax(state, dim=-1)
 
 
-def _module(layer: Layer, dtype: torch.dtype, trainable: bool) -> nn.Module:
+def _module(layer: Layer, dtype: torch.dtype, trainable: bool, kernel: str) -> nn.Module:
     if isinstance(layer, Linear):
         return LinearLayer(layer, dtype, trainable)
-    return AttentionLayer(layer, dtype, trainable) if isinstance(layer, Attention) else SoftmaxLayer()
+    return AttentionLayer(layer, dtype, trainable, kernel) if isinstance(layer, Attention) else SoftmaxLayer()
+
+
+def _kernels(heads: list[Head], dtype: torch.dtype, trainable: bool, kernel: str) -> list[nn.Module]:
+    """Like heads, each factorised, or all together densely."""
+    served = [] if kernel == "dense" else [found for head in heads if (found := factors(head)) is not None]
+    if len(served) < len(heads):
+        return [HeadGroup(heads, dtype, trainable)]
+    return [FactorisedHead(head, found, dtype) for head, found in zip(heads, served, strict=True)]
+
+
+def factors(head: Head) -> list[list[int]] | None:
+    """The columns of each factor of its keys; None where the factorised kernel does not serve: it takes constants."""
+    return None if head.memory_keys is None or head.key_rows is not None else factors_of(head.memory_keys)
+
+
+def _check_served(network: Network, kernel: str, trainable: bool) -> None:
+    """Raise where a kernel that was asked for cannot serve: heads of few keys are written out whatever it is."""
+    if kernel != "factorised":
+        return
+    large = [head for head in network.heads if not head.is_small]
+    if trainable or not large or any(factors(head) is None for head in large):
+        got = "weights to be trained" if trainable else "keys that are no product, or few"
+        raise RefusalError("The factorised kernel needs heads over products of constant keys", got, "Use 'auto'")
 
 
 def _check_shape(module: AttentionNetwork, tokens: Tensor) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from attnforge.certification.checker.values import Place, Value
 from attnforge.errors import AttnforgeError
 from attnforge.network import apply, rounded
 from attnforge.runtime import AttentionNetwork
+from attnforge.runtime.module import factors
 from attnforge.targets import Box, Formula
 from tests.readers.exact import exact_output
 from tests.readers.networks import Case, fitted_case, random_case
@@ -43,9 +45,9 @@ class Tally:
         return Tally(self.counts + other.counts, self.violations + other.violations)
 
 
-def compare_readers(seed: int) -> Tally:
+def compare_readers(seed: int, make: Callable[[int], Case] = random_case) -> Tally:
     """The random network of this seed: runs and exact values in every dtype against the checker's enclosures."""
-    case, tally = random_case(seed), Tally()
+    case, tally = make(seed), Tally()
     rng = np.random.default_rng([seed, 1])
     points = case.points(rng, POINTS)
     order = int(rng.choice([1, 1, 2]))
@@ -61,6 +63,8 @@ def compare_readers(seed: int) -> Tally:
 def _compare(case: Case, dtype: str, points: Array, order: int, tally: Tally, where: str) -> None:
     network = rounded(case.network, dtype)
     runs = {"torch": _torch(case, dtype, points)}
+    if any(factors(head) for head in case.network.heads):
+        runs["torch, dense"] = _torch(case, dtype, points, "dense")
     if dtype == "float64":
         with np.errstate(all="ignore"):
             tokens, context = case.split(points)
@@ -109,9 +113,9 @@ def _balls(rows: Array) -> list[list[arb]]:
     return [[arb(x) for x in row] for row in rows.tolist()]
 
 
-def _torch(case: Case, dtype: str, points: Array) -> Array:
+def _torch(case: Case, dtype: str, points: Array, kernel: str = "auto") -> Array:
     tokens, context = case.split(points)
-    module = AttentionNetwork(case.network, DTYPES[dtype])
+    module = AttentionNetwork(case.network, DTYPES[dtype], kernel=kernel)
     given = [torch.from_numpy(tokens), *([] if context is None else [torch.from_numpy(context)])]
     with torch.no_grad():
         return module(*given).double().numpy().reshape(len(points), -1)

@@ -114,6 +114,36 @@ def fitted_case(seed: int) -> Case:
     return Case(network, 1, 0, middle - reach, middle + reach)
 
 
+def product_case(seed: int) -> Case:
+    """Heads over products of small sets of keys, in any order of keys and columns: what kernels may factorise."""
+    rng = np.random.default_rng([seed, 3])
+    tokens, features = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    layers: list[Layer] = []
+    rows: int | None = tokens
+    width = features
+    if rng.random() < 0.5:
+        linear, (rows, width) = _linear(rng, tokens, features)
+        layers.append(linear)
+    out = int(rng.integers(1, 3))
+    heads = tuple(_product_head(rng, width, out, rows) for _ in range(rng.integers(1, 3)))
+    middle = rng.normal(size=tokens * features)
+    reach = np.abs(rng.normal(size=tokens * features)) * _pick(rng, (0.0, 2.0**-20, 1e-3))
+    network = Network((*layers, Attention(heads)), features, tokens)
+    return Case(network, tokens, 0, middle - reach, middle + reach)
+
+
+def _product_head(rng: Generator, width: int, out: int, rows: int | None) -> Head:
+    sizes = (14, 14) if rng.random() < 0.5 else (7, 7, 8)
+    parts = [rng.normal(size=(p, int(rng.integers(1, 3)))) * _pick(rng, (0.3, 1.0, 4.0)) for p in sizes]
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    keys = np.hstack([part[place] for part, place in zip(parts, places, strict=True)])
+    keys = keys[rng.permutation(len(keys))][:, rng.permutation(keys.shape[1])]
+    values = rng.normal(size=(len(keys), int(rng.integers(1, 3))))
+    asking = Rows.some(_some(rng, rows)) if rng.random() < 0.3 else Rows()
+    query, output = _array(rng, width, keys.shape[1]), _array(rng, values.shape[1], out)
+    return Head(query, output, asking, memory_keys=keys, memory_values=values)
+
+
 def _linear(rng: Generator, rows: int | None, width: int) -> tuple[Linear, tuple[int | None, int]]:
     same_rows = rows is None or rng.random() < 0.6
     out_rows = rows if same_rows else int(rng.integers(1, 5))

@@ -13,9 +13,9 @@ from tests.network.examples import NETWORKS, inputs
 from tests.readers import comparison
 from tests.readers.comparison import Tally, compare_prover, compare_readers
 from tests.readers.exact import exact_output
-from tests.readers.networks import random_case
+from tests.readers.networks import product_case, random_case
 
-SEEDS, PROVED = range(120), range(150)
+SEEDS, PROVED, PRODUCTS = range(120), range(150), range(30)
 OVERFLOWING = (189, 391, 1213, 3072, 3791, 9446)  # float16: into a softmax, into a score, under a weight of zero
 
 
@@ -33,6 +33,14 @@ def test_runs_lie_in_the_checkers_enclosures():
         narrow, runs = found.counts[f"{dtype}: narrow enclosures"], found.counts[f"{dtype}: torch"]
         assert narrow > len(SEEDS) / 2, "most enclosures say something"
         assert runs > 0.9 * len(SEEDS), "few networks are refused"
+
+
+def test_kernels_lie_in_the_same_enclosures():
+    found = added(compare_readers(seed, product_case) for seed in PRODUCTS)
+    assert found.violations == []
+    for dtype in comparison.DTYPES:
+        runs = found.counts[f"{dtype}: torch, dense"]
+        assert found.counts[f"{dtype}: torch"] == runs > len(PRODUCTS) / 2, "most are run by both kernels"
 
 
 @pytest.mark.parametrize("seed", OVERFLOWING)

@@ -1,13 +1,12 @@
 r"""Heads whose keys are a product of smaller sets, recognised from the numbers.
 
-Two columns of the keys are independent if every pair of their values occurs. If the columns split into groups whose
-rows form a full product, each key's score is a sum over the groups of affine functions of the input, and its softmax
-weight is a product. No claim is read: keys that are no product are one factor, which is true of every head.
+Where the columns of the keys split into groups whose rows form a full product (:mod:`attnforge.lemmas.product`), each
+key's score is a sum over the groups of affine functions of the input, and its softmax weight is a product. No claim is
+read: keys that are no product are one factor, which is true of every head.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -18,10 +17,10 @@ from flint import arb, arb_mat
 from attnforge.balls import Balls, precision
 from attnforge.balls.arrays import TINY
 from attnforge.certification.enclosure.affine_heads import affine_head
+from attnforge.lemmas.product import column_groups, places
 from attnforge.network import Head, Linear
 
 Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 BITS = 160
 
@@ -50,7 +49,7 @@ def factor_head(encode: tuple[Linear, ...], head: Head, inputs: int) -> FactorHe
     """The head split into as many factors as its keys allow, no two of which read the same input."""
     keys, values = np.asarray(head.memory_keys), np.asarray(head.memory_values)
     with precision(BITS):
-        groups = _groups(keys)
+        groups = column_groups(keys)
         factors = [_factor(encode, head, keys, group, inputs) for group in groups]
         while (pair := _sharing(factors)) is not None:
             one, two = pair
@@ -58,9 +57,9 @@ def factor_head(encode: tuple[Linear, ...], head: Head, inputs: int) -> FactorHe
             groups = [merged, *(group for i, group in enumerate(groups) if i not in pair)]
             factors = [_factor(encode, head, keys, group, inputs) for group in groups]
         exact = _product(values, head.output)
-    places = [_places(keys, group) for group in groups]
+    rows = tuple(places(keys, group) for group in groups)
     sizes = [factor.slopes.shape[1] for factor in factors]
-    order = np.ravel_multi_index(tuple(places), tuple(sizes)).argsort()
+    order = np.ravel_multi_index(rows, tuple(sizes)).argsort()
     return FactorHead(tuple(factors), Balls(exact.mid[order].reshape(sizes), exact.rad[order].reshape(sizes)))
 
 
@@ -72,35 +71,12 @@ def _sharing(factors: list[Factor]) -> tuple[int, int] | None:
 
 def shows_product(keys: Array) -> bool:
     """Whether keys are a product of smaller sets, group of columns by group of columns."""
-    return len(_groups(keys)) > 1
-
-
-def _groups(keys: Array) -> list[list[int]]:
-    """Groups of columns whose rows form a full product."""
-    groups = [[column] for column in range(keys.shape[1])]
-    for f, g in combinations(range(keys.shape[1]), 2):
-        one, two = (next(group for group in groups if column in group) for column in (f, g))
-        if one is not two and _count(keys[:, [f, g]]) < _count(keys[:, [f]]) * _count(keys[:, [g]]):
-            one += two
-            groups = [group for group in groups if group is not two]
-    full = math.prod(_count(keys[:, group]) for group in groups) == len(keys) == _count(keys)
-    return groups if full else [list(range(keys.shape[1]))]
-
-
-def _places(keys: Array, group: list[int]) -> Indices:
-    """Each key's row among the different ones of a group; the group of all columns keeps every key."""
-    if len(group) == keys.shape[1]:
-        return np.arange(len(keys))
-    return np.unique(keys[:, group], axis=0, return_inverse=True)[1].ravel()
-
-
-def _count(rows: npt.NDArray[np.generic]) -> int:
-    return len(np.unique(rows, axis=0))
+    return len(column_groups(keys)) > 1
 
 
 def _factor(encode: tuple[Linear, ...], head: Head, keys: Array, group: list[int], inputs: int) -> Factor:
     """The scores of one group of columns, from one key of each kind."""
-    first = np.unique(_places(keys, group), return_index=True)[1]
+    first = np.unique(places(keys, group), return_index=True)[1]
     part = Head(
         head.query[:, group],
         head.output,

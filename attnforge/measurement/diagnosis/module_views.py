@@ -24,6 +24,7 @@ from attnforge.measurement.diagnosis.torch_attention import TorchCall, torch_cal
 from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
 from attnforge.network import Head, Rows
 from attnforge.runtime.dense import HeadGroup
+from attnforge.runtime.factorised import FactorisedHead
 
 Array = npt.NDArray[np.float64]
 
@@ -32,7 +33,7 @@ Array = npt.NDArray[np.float64]
 class _OurCall:
     """A group of our heads and what it was given, at some entries of the batch."""
 
-    group: HeadGroup
+    group: HeadGroup | FactorisedHead
     state: Tensor
     context: Tensor | None
 
@@ -73,7 +74,7 @@ def module_views(module: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> I
     hooks = [
         part.register_forward_pre_hook(_noting(found, name, seed), with_kwargs=True)
         for name, part in module.named_modules()
-        if isinstance(part, nn.MultiheadAttention | HeadGroup)
+        if isinstance(part, nn.MultiheadAttention | HeadGroup | FactorisedHead)
     ]
     try:
         with torch.no_grad(), _evaluating(module):
@@ -113,7 +114,9 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., None]:
-    def note(module: nn.MultiheadAttention | HeadGroup, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def note(
+        module: nn.MultiheadAttention | HeadGroup | FactorisedHead, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         calls = found.setdefault(name, _Calls())
         call: TorchCall | _OurCall
         if isinstance(module, nn.MultiheadAttention):
@@ -129,7 +132,7 @@ def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., Non
     return note
 
 
-def _our_call(group: HeadGroup, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> _OurCall:
+def _our_call(group: HeadGroup | FactorisedHead, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> _OurCall:
     """State and second input of a group of our heads, at as many entries of the batch as memory allows."""
     state: Tensor = args[0]
     context: Tensor | None = args[1] if len(args) > 1 else kwargs.get("context")
@@ -143,7 +146,7 @@ def _our_call(group: HeadGroup, args: tuple[Any, ...], kwargs: dict[str, Any], s
     return _OurCall(group, state[kept], told)
 
 
-def _head(group: HeadGroup, number: int) -> Head:
+def _head(group: HeadGroup | FactorisedHead, number: int) -> Head:
     def part(name: str) -> Array | None:
         tensor = getattr(group, name)
         return None if tensor is None else _numpy(tensor[number])

@@ -1,0 +1,124 @@
+"""Heads over products of keys: the same numbers as dense attention, and refused where keys are no product."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import attnforge as af
+from attnforge.network import Attention, Head, Linear, Network, Rows, Term
+from attnforge.runtime import AttentionNetwork
+from attnforge.runtime.audit import audit
+from attnforge.runtime.factorised import FactorisedHead
+from attnforge.runtime.module import factors
+
+SIZES = {"two": (14, 15), "three": (7, 8, 9), "four": (5, 4, 6, 5)}
+
+
+def product_network(sizes, outputs=2, shuffled=True):
+    """One head over a product of keys of one or two columns a factor, keys and columns in any order."""
+    rng = np.random.default_rng(len(sizes))
+    parts = [rng.normal(size=(p, 1 + j % 2)) for j, p in enumerate(sizes)]
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    keys = np.hstack([part[place] for part, place in zip(parts, places, strict=True)])
+    if shuffled:
+        keys = keys[rng.permutation(len(keys))][:, rng.permutation(keys.shape[1])]
+    values, width = rng.normal(size=(len(keys), outputs)), 3
+    head = Head(
+        2 * rng.normal(size=(width, keys.shape[1])),
+        rng.normal(size=(outputs, 2)),
+        Rows.some([0, 2]),
+        memory_keys=keys,
+        memory_values=values,
+    )
+    return Network((Linear((Term(),), np.ones((1, width))), Attention((head,))), width, 3)
+
+
+def runs(network, dtype=torch.float64, batch=50):
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(batch, 3, 3))).to(dtype)
+    return x, *(AttentionNetwork(network, dtype, kernel=kernel) for kernel in ("factorised", "dense"))
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_it_is_dense_attention_to_rounding(sizes, shuffled):
+    network = product_network(sizes, shuffled=shuffled)
+    x, fast, dense = runs(network)
+    assert isinstance(fast.layers[1].groups[0], FactorisedHead)
+    assert sorted(fast.layers[1].groups[0].sizes) == sorted(sizes)
+    torch.testing.assert_close(fast(x), dense(x), rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(fast.attention(x), dense.attention(x), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(fast(x).numpy(), network(x.numpy()), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.float16, 5e-3)])
+def test_in_other_dtypes(dtype, unit):
+    x, fast, dense = runs(product_network((14, 15)), dtype)
+    assert fast(x).dtype == dtype
+    torch.testing.assert_close(fast(x).double(), dense(x).double(), rtol=unit, atol=unit)
+
+
+def test_long_batches_are_cut(monkeypatch):
+    monkeypatch.setattr("attnforge.runtime.factorised.HELD", 1000)
+    x, fast, dense = runs(product_network((14, 15)), batch=200)
+    assert fast.layers[1].groups[0].at_once < 400
+    torch.testing.assert_close(fast(x), dense(x), rtol=1e-13, atol=1e-13)
+
+
+def test_gradients_are_those_of_dense_attention():
+    x, fast, dense = runs(product_network((14, 15)), batch=3)
+    slopes = []
+    for module in (fast, dense):
+        given = x.clone().requires_grad_()
+        module(given).sin().sum().backward()
+        slopes.append(given.grad)
+    torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)
+
+
+def test_its_operations_are_softmax_and_linear_maps():
+    x, fast, _ = runs(product_network((14, 15)))
+    assert {"_softmax", "mul in a head"} <= audit(fast, x)
+
+
+@pytest.mark.parametrize("name", ["query", "memory_keys", "memory_values"])
+def test_the_whole_head_can_be_read_from_it(name):
+    network = product_network((7, 8, 9))
+    group = AttentionNetwork(network, torch.float64).layers[1].groups[0]
+    np.testing.assert_array_equal(getattr(group, name)[0].numpy(), getattr(network.heads[0], name))
+
+
+def changed(network, **fields):
+    linear, attention = network.layers
+    return replace(network, layers=(linear, replace(attention, heads=(replace(attention.heads[0], **fields),))))
+
+
+def test_structure_is_read_from_the_keys_not_from_claims():
+    """One key of a built network moved by a rounding: no product any more, and run densely."""
+    net = af.compile("sin(3*x)*cos(2*y)", {"x": (-2, 2), "y": (-2, 2)}, 1e-6, construction="tensor_grid")
+    assert factors(net.network.heads[0]) == [[0, 1], [2, 3]]
+    keys = net.network.heads[0].memory_keys.copy()
+    keys[17, 1] = np.nextafter(keys[17, 1], 1e9)
+    moved = changed(net.network, memory_keys=keys)
+    assert factors(moved.heads[0]) is None
+    with pytest.raises(af.RefusalError, match="products of constant keys"):
+        AttentionNetwork(moved, torch.float64, kernel="factorised")
+
+
+def test_what_is_trained_is_dense():
+    network = product_network((14, 15))
+    module = AttentionNetwork(network, torch.float64, trainable=True)
+    assert module.layers[1].groups[0].memory_keys.shape == (1, 210, 3)
+    with pytest.raises(af.RefusalError, match="to be trained"):
+        AttentionNetwork(network, torch.float64, trainable=True, kernel="factorised")
+
+
+def test_few_keys_are_not_factorised():
+    """Certificates charge what a factorised run rounds from 193 keys on."""
+    assert factors(product_network((12, 16)).heads[0]) is None
+    assert factors(product_network((14, 14)).heads[0]) is not None
+
+
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(af.DomainError, match="auto, dense, factorised"):
+        AttentionNetwork(product_network((14, 15)), torch.float64, kernel="fast")
