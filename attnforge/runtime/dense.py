@@ -81,6 +81,7 @@ class HeadGroup(nn.Module):
         self.written_out = heads[0].is_small or (told is not None and told.kind == "own")
         self.from_context = told is not None and told.source == "context"
         self.at_once = max(1, HELD // (len(heads) * (heads[0].memory_size + 1)))
+        self._seen: dict[str, tuple[Tensor, int, tuple[Tensor, Tensor] | None]] = {}
         self.register_buffer("query_rows", row_indices(heads[0].query_rows))
         self.register_buffer("key_rows", row_indices(told))
 
@@ -90,13 +91,13 @@ class HeadGroup(nn.Module):
             mixed = _attend(*self._project(state, context))
             return mixed.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
         parts = torch.split(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
-        return joined([self._mean(part) for part in parts], 1)
+        return joined([self._mean(part.T.contiguous()) for part in parts], 1)
 
     def weights(self, state: Tensor, context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head."""
         if self.written_out:
             asking = asking_rows(state, self.query_rows).flatten(0, 1)
-            weights = torch.softmax(self._scores(asking), dim=1).transpose(1, 2)
+            weights = torch.softmax(self._scores(asking.T), dim=1).transpose(1, 2)
         else:
             queries, keys, _ = (wide(part) for part in self._project(state, context))
             weights = torch.softmax(queries @ keys.transpose(-1, -2), dim=-1).transpose(0, 1)
@@ -122,24 +123,52 @@ class HeadGroup(nn.Module):
         return asking @ self.query, keys, values
 
     def _scores(self, asking: Tensor) -> Tensor:
-        """Scores (heads, keys, N) of queries (N, m) with constant keys and their own."""
-        queries = wide(_each(asking, self.query))
+        """Scores (heads, keys, N) of tokens (m, N) that ask, with constant keys and their own."""
+        queries = wide(self._each(asking, "query"))
         found = [] if self.memory_keys is None else [wide(self.memory_keys) @ queries]
         if self.key is not None:
-            found.append((queries * wide(_each(asking, self.key))).sum(dim=1, keepdim=True))
+            found.append((queries * wide(self._each(asking, "key"))).sum(dim=1, keepdim=True))
         return joined(found, 1)
 
     def _mean(self, asking: Tensor) -> Tensor:
-        """Means of values (heads * v, N) of queries (N, m)."""
+        """Means of values (heads * v, N) of tokens (m, N) that ask."""
         weights = torch.softmax(self._scores(asking), dim=1)
         constant = own = None
         if self.memory_values is not None:
             constant = wide(self.memory_values).transpose(1, 2) @ weights[:, : self.memory_values.shape[1]]
         if self.value is not None:
-            own = weights[:, -1:] * wide(_each(asking, self.value))
+            own = weights[:, -1:] * wide(self._each(asking, "value"))
         mean = constant if own is None else own if constant is None else constant + own
         assert mean is not None
         return mean.to(self.output.dtype).flatten(0, 1)
+
+    def _each(self, asking: Tensor, name: str) -> Tensor:
+        """Tokens (m, N) times the matrix (m, r) of every head, (heads, r, N): one product, many thin ones are slow.
+
+        Most heads read a feature or a constant at a time: then features are picked and scaled, which is the same.
+        """
+        weights: Tensor = getattr(self, name)
+        heads, _, width = weights.shape
+        traced = weights.requires_grad or torch.compiler.is_compiling()
+        picked = None if traced else self._picked(weights, name)
+        if picked is None:
+            return (weights.transpose(1, 2).flatten(0, 1) @ asking).reshape(heads, width, -1)
+        features, scales = picked
+        return (asking.index_select(0, features) * scales).reshape(heads, width, -1)
+
+    def _picked(self, weights: Tensor, name: str) -> tuple[Tensor, Tensor] | None:
+        """For every column the feature it reads, and its weight; None if one reads several. Known until it changes."""
+        seen, version, found = self._seen.get(name, (None, 0, None))
+        if seen is not weights or version != weights._version:
+            columns = weights.detach().cpu().double().transpose(1, 2).flatten(0, 1).numpy()
+            features = np.abs(columns).argmax(axis=1)
+            scales = np.take_along_axis(columns, features[:, None], axis=1)
+            alone = bool(((columns != 0).sum(axis=1) <= 1).all())
+            found = (
+                (torch.from_numpy(features).to(weights.device), torch.from_numpy(scales).to(weights)) if alone else None
+            )
+            self._seen[name] = weights, weights._version, found
+        return found
 
     def _told(self, state: Tensor, context: Tensor | None) -> Tensor:
         source = context if self.from_context else state
@@ -151,12 +180,6 @@ class HeadGroup(nn.Module):
 def asking_rows(state: Tensor, rows: Tensor | None) -> Tensor:
     """The tokens (batch, query, m) that ask."""
     return state if rows is None else state.index_select(1, rows)
-
-
-def _each(rows: Tensor, weights: Tensor) -> Tensor:
-    """Rows (N, m) times the matrix (m, r) of every head, (heads, r, N): one product, since many thin ones are slow."""
-    heads, _, width = weights.shape
-    return (weights.transpose(1, 2).flatten(0, 1) @ rows.T).reshape(heads, width, len(rows))
 
 
 def joined(parts: Sequence[Tensor], dim: int) -> Tensor:

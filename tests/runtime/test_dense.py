@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import attnforge as af
 from attnforge.network import FEW, Attention, Rows
 from attnforge.runtime import AttentionNetwork, dense, operations
 from attnforge.runtime.dense import HeadGroup, group_heads, write
@@ -122,3 +123,20 @@ def test_groups_that_write_alike_write_together():
     state = torch.tensor(inputs(NETWORKS["memory"], 2)[0])
     alone_ = [write([group], state, None, None) for group in groups]
     torch.testing.assert_close(write(groups, state, None, None), sum(alone_))
+
+
+def test_features_that_are_picked_follow_the_weights():
+    """Maps with one entry a column are run by picking: what changes them in place, or loads others, is noticed."""
+    net = af.constructions.gate([1.0, -0.5], 0.1, -1, 2)
+    module, x = net.module(), torch.tensor([[[0.7, 0.2]]], dtype=torch.float64)
+    before = module(x)
+    (group,) = (part for part in module.modules() if isinstance(part, HeadGroup))
+    assert group._picked(group.value, "value") is not None
+    group.value.mul_(2)
+    group.memory_values.mul_(2)
+    assert module(x) == 2 * before
+    group.value[:, -1] += 1.0  # the constant, too: two entries
+    assert group._picked(group.value, "value") is None
+    assert module(x) == pytest.approx(2 * before + 1, abs=1e-9)
+    module.load_state_dict(net.module().state_dict())
+    assert module(x) == before

@@ -1,0 +1,175 @@
+"""How fast networks are evaluated: kernels against dense attention, and against what interpolates as many numbers.
+
+Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/evaluation.py``: the table goes to
+``benchmarks/results/evaluation.md``. All is measured side by side in one run, by one thread, in seconds of the
+processor; a figure is the median of the ratios of ``REPEATS`` rounds. Peers are scipy's: ``RegularGridInterpolator``
+(cubic) on a grid of as many points an axis, ``CubicSpline`` with as many knots as it takes for the same error, and the
+torch network itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.interpolate import CubicSpline, RegularGridInterpolator
+from torch import nn
+
+import attnforge as af
+
+Array = npt.NDArray[np.float64]
+
+COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/evaluation.py"
+RESULTS = Path(__file__).parent / "results"
+BATCH, REPEATS, CALLS = 20_000, 7, 300
+FRANKE = (
+    "0.75*exp(-((9*x-2)^2 + (9*y-2)^2)/4) + 0.75*exp(-(9*x+1)^2/49 - (9*y+1)/10)"
+    " + 0.5*exp(-((9*x-7)^2 + (9*y-3)^2)/4) - 0.2*exp(-(9*x-4)^2 - (9*y-7)^2)"
+)
+GRIDS = (
+    ("Franke", FRANKE, 2, 1e-8),
+    ("1/(1+x+y+z)", "1/(1+x+y+z)", 3, 1e-8),
+    ("1/(1+x+y+z+w)", "1/(1+x+y+z+w)", 4, 1e-7),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Work, the two that are compared, how many points a second the first takes, the ratio, and what was asked."""
+
+    what: str
+    ours: str
+    peer: str
+    rate: float
+    ratio: float
+    asked: str
+
+    @property
+    def text(self) -> str:
+        """A line of the table."""
+        return f"| {self.what} | {self.ours} | {self.peer} | {self.rate:.3g} | {self.ratio:.3g} | {self.asked} |"
+
+
+def seconds(work: Callable[[], object], times: int = 1) -> float:
+    """Of the processor, for one of so many times."""
+    start = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - start) / times
+
+
+def compared(ours: Callable[[], object], peer: Callable[[], object], times: int = 1) -> tuple[float, float]:
+    """Seconds of the first, and how many times faster than the second it is, in rounds that alternate."""
+    ours(), peer()  # what is made on first use
+    rounds = [(seconds(ours, times), seconds(peer, times)) for _ in range(REPEATS)]
+    return statistics.median(mine for mine, _ in rounds), statistics.median(theirs / mine for mine, theirs in rounds)
+
+
+def grids() -> Iterator[Row]:
+    """Fitted heads over product grids."""
+    for (name, text, d, tol), asked in zip(GRIDS, ("10", "10", "12"), strict=True):
+        net = af.compile(text, dict.fromkeys("xyzw"[:d], (0, 1)), tol, construction="tensor_grid", effort="low")
+        what = f"{name}, {net.anchors:,} keys"
+        points = torch.rand(BATCH, d, dtype=torch.float64)
+        for dtype in ("float64", "float32"):
+            fast, dense = (net.module(dtype=dtype, kernel=kernel) for kernel in ("factorised", "dense"))
+            x = points.to(getattr(torch, dtype))
+            mine, ratio = compared(lambda run=fast, x=x: run(x), lambda run=dense, x=x: run(x))
+            yield Row(what, f"factorised, {dtype}", "dense", BATCH / mine, ratio, asked)
+        axes = [np.linspace(0, 1, round(net.anchors ** (1 / d)))] * d
+        values = net.target.values(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1))
+        peer, module, x = RegularGridInterpolator(axes, values, method="cubic"), net.module(), points.numpy()
+        mine, ratio = compared(lambda run=module, x=points: run(x), lambda peer=peer, x=x: peer(x))
+        yield Row(what, "factorised, float64", "RegularGridInterpolator, cubic", BATCH / mine, ratio, "1.0")
+
+
+def line() -> Iterator[Row]:
+    """A row of about a hundred keys against a spline of the same error."""
+    net = af.compile("sin(20*x)", {"x": (-1, 1)}, 1e-9)
+    fresh = np.random.default_rng(0).uniform(-1, 1, BATCH)
+    error = np.abs(net(fresh) - np.sin(20 * fresh)).max()
+    spline = next(s for n in range(100, 10**6, 50) if _error(s := _spline(n), fresh) <= error)
+    module, x = net.module(), torch.from_numpy(fresh)
+    what = f"sin(20 x), {net.anchors} keys, error {error:.1e}"
+    peer = f"CubicSpline, {len(spline.x):,} knots"
+    mine, ratio = compared(lambda: module(x), lambda: spline(fresh))
+    yield Row(what, "module", peer, BATCH / mine, ratio, "0.2")
+    mine, ratio = compared(lambda: net(0.3), lambda: spline(0.3), CALLS)
+    yield Row(f"one call, {mine * 1e6:.0f} microseconds", "net(0.3)", peer, 1 / mine, ratio, "50 microseconds, or 0.33")
+
+
+def _spline(knots: int) -> CubicSpline:
+    at = np.linspace(-1, 1, knots)
+    return CubicSpline(at, np.sin(20 * at))
+
+
+def _error(spline: CubicSpline, x: Array) -> float:
+    return float(np.abs(spline(x) - np.sin(20 * x)).max())
+
+
+def networks() -> Iterator[Row]:
+    """A ReLU network as attention against itself."""
+    torch.manual_seed(0)
+    sizes = (5, 64, 64, 3)
+    layers: list[nn.Module] = []
+    for a, b in pairwise(sizes):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    given = nn.Sequential(*layers[:-1]).double()
+    net = af.compile(given, af.Box(-1, 1, shape=(5,)), 1e-6)
+    x = 2 * torch.rand(10_000, 5, dtype=torch.float64) - 1
+    module = net.module()
+    mine, ratio = compared(lambda: module(x), lambda: given(x))
+    yield Row(f"ReLU network 5-64-64-3, {net.heads} heads", "module", "the torch network", 10_000 / mine, ratio, "0.1")
+
+
+PARTS = {"grids": grids, "line": line, "networks": networks}
+
+
+def page(rows: Sequence[Row]) -> str:
+    """Heading and table."""
+    model = next((each for each in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in each), "")
+    versions = ", ".join(f"{name} {version(name)}" for name in ("attnforge", "numpy", "scipy", "torch"))
+    return "\n".join(
+        [
+            "# How fast networks are evaluated",
+            "",
+            f"Made by `{COMMAND}`. Python {platform.python_version()}, {versions}; {model.split(':')[-1].strip()}, one",
+            f"thread. Batches of {BATCH:,}; *ratio*: times faster than the peer, the median of {REPEATS} rounds.",
+            "",
+            "| work | ours | peer | points a second | ratio | asked |",
+            "|---|---|---|---|---|---|",
+            *(row.text for row in rows),
+            "",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, help="one part; prints alone")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    rows = []
+    with torch.no_grad():
+        for name, part in PARTS.items():
+            for row in part() if options.only in (None, name) else ():
+                rows.append(row)
+                print(row.text, flush=True)
+    if options.only is None:
+        (RESULTS / "evaluation.md").write_text(page(rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
