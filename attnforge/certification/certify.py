@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from attnforge.balls import Machine, machine
@@ -10,10 +13,11 @@ from attnforge.certification.in_context.certify import certify_box
 from attnforge.certification.in_context.kernel import certify_average_box
 from attnforge.certification.rules import prove
 from attnforge.certification.statement import Proof, Report, Statement
+from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
-from attnforge.network import Head, Network, digest, output_shape, rounded
+from attnforge.network import Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
 
@@ -28,13 +32,14 @@ def certify(
     dtype: str = "float64",
     progress: Report | None = None,
     effort: Effort = NORMAL,
+    kernel: str | None = None,
 ) -> Certificate:
     """A bound of |network(x) - target(x)| for every x of the domain, as run in ``dtype``.
 
     The bound is computed from the network's numbers (:mod:`.rules`); nothing here knows how the network was built, or
     what it is called. ``progress`` is told the fraction done. At the limits of ``effort``, or when time is up, the
     bound is the one proved so far, and the assumptions name the limit; where there is none so far the certificate is
-    ``sampled``.
+    ``sampled``. ``kernel`` is the one that runs; None covers all that may be chosen for the network's numbers.
     """
     if isinstance(target, Iteration):
         return certify_box(network, target if domain is None else target.on(domain), dtype)
@@ -46,10 +51,20 @@ def certify(
     _check_sums(run, model)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite bound, which is refused
         try:
-            proof = prove(Statement(run, target, box, model, effort, progress))
+            proof = _by_window(
+                prove(Statement(run, target, box, model, effort, progress, kernel)), run, box, model, kernel
+            )
         except OutOfTimeError:
             proof = Proof({}, "sampled", (f"nothing is proved: the proof ended at {TIME}",))
-    return _certificate(proof, network, target, box, dtype)
+    return _certificate(proof, network, target, box, dtype, kernel)
+
+
+def _by_window(proof: Proof, run: Network, box: Box, model: Machine, kernel: str | None) -> Proof:
+    """With what a run by windows adds, where that is more than rounding does otherwise."""
+    added = None if kernel in ("dense", "factorised") else window_rounding(run, box, model, kernel == "window")
+    if added is None or not math.isfinite(proof.bound):
+        return proof
+    return replace(proof, parts={**proof.parts, "rounding": max(added, proof.parts.get("rounding", 0.0))})
 
 
 def _check_sums(run: Network, model: Machine) -> None:
@@ -91,7 +106,9 @@ def _check_shapes(network: Network, target: Target) -> None:
         raise CertificateError("Heads ask and read tokens that the target has", got, OWN)
 
 
-def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype: str) -> Certificate:
+def _certificate(
+    proof: Proof, network: Network, target: Target, box: Box, dtype: str, kernel: str | None
+) -> Certificate:
     sampled = proof.status == "sampled"
     limits = () if sampled or proof.limit is None else (LIMITED.format(limit=proof.limit),)
     assumptions = proof.assumptions if sampled else (*_given(proof), arithmetic(dtype), *_own(proof), *limits)
@@ -106,12 +123,21 @@ def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype
         digest=digest(network),
         target=target_digest(target),
         registers=() if sampled else proof.registers,
-        kernels=("dense", "factorised") if any(map(_is_product, network.heads)) else ("dense",),
+        kernels=(kernel,) if kernel is not None else _kernels(network, dtype, box),
     )
 
 
-def _is_product(head: Head) -> bool:
-    return head.memory_keys is not None and head.key_rows is None and factors_of(head.memory_keys) is not None
+def _kernels(network: Network, dtype: str, box: Box) -> tuple[str, ...]:
+    """Those that may be chosen."""
+    found = ["dense"]
+    if any(
+        each.key_rows is None and each.memory_keys is not None and factors_of(each.memory_keys)
+        for each in network.heads
+    ):
+        found.append("factorised")
+    if window_rounding(rounded(network, dtype), box, machine(dtype)) is not None:
+        found.append("window")
+    return tuple(found)
 
 
 def _given(proof: Proof) -> tuple[str, ...]:

@@ -22,7 +22,8 @@ Report = Callable[[float], None]
 class Statement:
     """|run(x) - target(x)| <= bound for every x of the domain: the network with weights as the machine holds them.
 
-    ``progress`` is told the fraction of the proof that is done.
+    ``progress`` is told the fraction of the proof that is done. ``kernel`` is the one that runs, None for any that may
+    be chosen.
     """
 
     run: Network
@@ -31,6 +32,7 @@ class Statement:
     machine: Machine
     effort: Effort = NORMAL
     progress: Report | None = None
+    kernel: str | None = None
 
     def about(self, target: Target) -> Statement:
         """The same network against another target on the same box."""

@@ -21,6 +21,8 @@ from attnforge.network import Network
 from attnforge.progress import Progress
 from attnforge.targets import PromptTarget, Target
 
+KERNELS = ("dense", "factorised", "window")
+
 
 def certify(
     network: Network | Compiled,
@@ -32,6 +34,7 @@ def certify(
     workers: int = 1,
     require: str | None = None,
     progress: Progress = False,
+    kernel: str | None = None,
 ) -> Certificate:
     """Prove a bound of |network - target| on the domain, from network and target alone.
 
@@ -44,13 +47,16 @@ def certify(
         workers: processes that share a long proof; -1 for all cores.
         require: ``"proved"`` or ``"conditional"``: refuse a certificate that says less.
         progress: True shows how far the proof is; a callable is told (fraction, text).
+        kernel: ``"dense"``, ``"factorised"`` or ``"window"``, for a run by that alone (``net.module(kernel=...)``).
     """
+    if kernel not in (None, *KERNELS):
+        raise CertificateError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Leave it out for all")
     against, construction, dtype = _asked(network, target, domain)
     judged = network.network if isinstance(network, Compiled) else network
     if isinstance(against, PromptTarget):
         return prove(judged, against, dtype=dtype)
     with budget(effort, timeout, workers, require, progress) as given:
-        proved_anew = certified(judged, against, construction, dtype, given).certificate
+        proved_anew = certified(judged, against, construction, dtype, given, kernel=kernel).certificate
     given.accepted(proved_anew, construction)
     return proved_anew
 
@@ -79,10 +85,11 @@ def certified(
     dtype: str,
     budget: Budget = UNLIMITED,
     reason: str = "asked for by name",
+    kernel: str | None = None,
 ) -> Compiled:
     """The network with its certificate: the bound, and the largest error a quick search finds."""
     effort, report = budget.effort, budget.watch.step(f"proving {construction}")
-    proved = prove(network, target, dtype=dtype, progress=report, effort=effort)
+    proved = prove(network, target, dtype=dtype, progress=report, effort=effort, kernel=kernel)
     budget.watch.say(f"measuring {construction}")
     certificate = with_estimate(proved, Uncertified(network, target, dtype), effort)
     return Compiled(network, target, certificate, construction, dtype, reason)

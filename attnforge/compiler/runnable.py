@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -103,13 +104,22 @@ class Runnable:
         """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
 
         It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
-        is no longer covered by the certificate. A dtype other than the compiled one is not covered either.
+        is no longer covered by the certificate. A dtype other than the compiled one is not covered either. ``kernel``
+        is how attention runs: ``auto`` chooses by the numbers of the network among those that the certificate covers;
+        ``dense``, ``factorised`` or ``window`` is taken or refused, and warned of where the certificate does not cover
+        it (``af.certify(net, kernel=...)`` may).
         """
         import torch
 
         from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
 
         core = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype or self.dtype)), trainable, kernel)
+        covered = getattr(getattr(self, "certificate", None), "kernels", (kernel,))
+        if kernel not in ("auto", *covered):
+            message = (
+                f"the certificate covers {', '.join(covered)}, not {kernel}: af.certify(net, kernel={kernel!r}) may"
+            )
+            warnings.warn(message, UserWarning, stacklevel=2)
         keep = getattr(self.target, "outputs", None) is not None
         module: TargetModule | JointModule
         if isinstance(self.target, JointFunction):

@@ -3,7 +3,14 @@
 Rows are tokens. A network maps an (n, m) array to an (n', m') array; everything is batched over leading axes.
 """
 
-from attnforge.network.apply import apply, apply_layer, attention_weights, count_pairs, layers_in
+from attnforge.network.apply import (
+    apply,
+    apply_layer,
+    attention_weights,
+    constant_features,
+    count_pairs,
+    layers_in,
+)
 from attnforge.network.architecture import check_architecture, output_shape, rows_named
 from attnforge.network.describe import count_keys, describe
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
@@ -25,6 +32,7 @@ __all__ = [
     "apply_layer",
     "attention_weights",
     "check_architecture",
+    "constant_features",
     "content_digest",
     "count_keys",
     "count_pairs",

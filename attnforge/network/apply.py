@@ -71,6 +71,25 @@ def layers_in(network: Network, kind: type[np.floating[Any]]) -> tuple[Layer, ..
     return tuple(_cast(layer, kind) for layer in network.layers)
 
 
+def constant_features(network: Network) -> Array | None:
+    """The features (m,) of a token where heads read them, as far as they do not depend on the input; NaN where they do.
+
+    That they do is said by weights that are not zero. None unless the network maps tokens one by one, alike, and then
+    ends in a layer of attention.
+    """
+    *before, last = network.layers
+    state, varies = np.zeros((1, network.features)), np.ones(network.features, dtype=bool)
+    for layer in before:
+        if not isinstance(layer, Linear) or any(term.mix is not None for term in layer.terms):
+            return None
+        maps = [np.eye(len(varies)) if term.map is None else term.map for term in layer.terms]
+        if any(each.ndim == 3 for each in maps) or (layer.constant is not None and len(layer.constant) > 1):
+            return None
+        varies = np.any([(each[varies] != 0).any(axis=0) for each in maps], axis=0)
+        state = _linear(layer, state)
+    return np.where(varies, np.nan, state[0]) if isinstance(last, Attention) and not last.residual else None
+
+
 def _cast(part: Any, kind: type[np.floating[Any]]) -> Any:
     if isinstance(part, np.ndarray):
         return part.astype(kind)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import math
+from itertools import islice
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnforge.errors import DomainError, RefusalError
 from attnforge.lemmas.product import factors_of
-from attnforge.network import Attention, Head, Layer, Linear, Network, rows_named
+from attnforge.lemmas.window import FEWEST, TAILS, rows_of
+from attnforge.network import (
+    Attention,
+    Head,
+    Layer,
+    Linear,
+    Network,
+    constant_features,
+    rounded,
+    rows_named,
+)
 from attnforge.network.apply import check_rows
 from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
 from attnforge.runtime.dense import HeadGroup, group_heads, rows_key, write
 from attnforge.runtime.factorised import FactorisedHead
 from attnforge.runtime.weights import keep
+from attnforge.runtime.window import WindowHead
 
-KERNELS = ("auto", "dense", "factorised")
+KERNELS = ("auto", "dense", "factorised", "window")
+WORTH = 16  # times as many keys as a window holds, from which on it is chosen
 
 
 class AttentionNetwork(nn.Module):
@@ -24,8 +40,8 @@ class AttentionNetwork(nn.Module):
     domain pass through. ``torch.autocast`` around it changes nothing. With ``trainable`` every weight is a parameter,
     else a buffer; and heads run densely, since training keeps no structure.
 
-    ``kernel``: ``auto`` runs heads whose keys are a product of small sets ``factorised``, others ``dense``; one of
-    these two for all heads, refused where it cannot serve.
+    ``kernel``: ``auto`` runs heads whose keys are a product of small sets ``factorised``, many keys in even rows by
+    ``window`` (in float64), others ``dense``; or one of these for all heads, refused where it cannot serve.
     """
 
     def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False, kernel: str = "auto") -> None:
@@ -34,7 +50,8 @@ class AttentionNetwork(nn.Module):
             raise DomainError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Use 'auto'")
         _check_served(network, kernel, trainable)
         kernel = "dense" if trainable else kernel
-        made = {id(layer): _module(layer, dtype, trainable, kernel) for layer in network.layers}
+        windows = _windows(network, dtype, kernel)
+        made = {id(layer): _module(layer, dtype, trainable, kernel, windows) for layer in network.layers}
         self.layers = nn.ModuleList(
             made[id(layer)] for layer in network.layers
         )  # one applied again has its weights once
@@ -136,13 +153,16 @@ class LinearLayer(nn.Module):
 class AttentionLayer(nn.Module):
     """Groups of like heads, each run at once; one product for all that write alike."""
 
-    def __init__(self, layer: Attention, dtype: torch.dtype, trainable: bool, kernel: str) -> None:
+    def __init__(
+        self, layer: Attention, dtype: torch.dtype, trainable: bool, kernel: str, windows: list[WindowHead]
+    ) -> None:
         super().__init__()
         self.order, groups = group_heads(layer.heads)
         alike: dict[object, list[int]] = {}
         kernels: list[nn.Module] = []
+        left = iter([windows[layer.heads.index(head)] for heads in groups for head in heads] if windows else ())
         for heads in groups:
-            made = _kernels(heads, dtype, trainable, kernel)
+            made = list(islice(left, len(heads))) if windows else _kernels(heads, dtype, trainable, kernel)
             alike.setdefault(rows_key(heads[0].query_rows), []).extend(range(len(kernels), len(kernels) + len(made)))
             kernels += made
         self.groups = nn.ModuleList(kernels)
@@ -152,7 +172,7 @@ class AttentionLayer(nn.Module):
     def forward(self, state: Tensor, context: Tensor | None = None) -> Tensor:
         """The heads' sum at their query rows, plus the input with ``residual``."""
         total = state if self.residual else None
-        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead)]
+        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead | WindowHead)]
         for members in self.alike:
             total = write([groups[i] for i in members], state, context, total)
         assert total is not None
@@ -160,7 +180,7 @@ class AttentionLayer(nn.Module):
 
     def weights(self, state: Tensor, context: Tensor | None = None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head, in the network's order."""
-        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead)]
+        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead | WindowHead)]
         found = [weights for group in groups for weights in group.weights(state, context)]
         return [found[i] for i in self.order]
 
@@ -173,10 +193,10 @@ class SoftmaxLayer(nn.Module):
         return torch.softmax(state, dim=-1)
 
 
-def _module(layer: Layer, dtype: torch.dtype, trainable: bool, kernel: str) -> nn.Module:
+def _module(layer: Layer, dtype: torch.dtype, trainable: bool, kernel: str, windows: list[WindowHead]) -> nn.Module:
     if isinstance(layer, Linear):
         return LinearLayer(layer, dtype, trainable)
-    return AttentionLayer(layer, dtype, trainable, kernel) if isinstance(layer, Attention) else SoftmaxLayer()
+    return AttentionLayer(layer, dtype, trainable, kernel, windows) if isinstance(layer, Attention) else SoftmaxLayer()
 
 
 def _kernels(heads: list[Head], dtype: torch.dtype, trainable: bool, kernel: str) -> list[nn.Module]:
@@ -190,6 +210,29 @@ def _kernels(heads: list[Head], dtype: torch.dtype, trainable: bool, kernel: str
 def factors(head: Head) -> list[list[int]] | None:
     """The columns of each factor of its keys; None where the factorised kernel does not serve: it takes constants."""
     return None if head.memory_keys is None or head.key_rows is not None else factors_of(head.memory_keys)
+
+
+def _windows(network: Network, dtype: torch.dtype, kernel: str) -> list[WindowHead]:
+    """All heads by windows, where that is asked for or, in float64, worth it; else none."""
+    name, forced = str(dtype).removeprefix("torch."), kernel == "window"
+    many = all(head.memory_size >= FEWEST for head in network.heads)
+    token = constant_features(rounded(network, name)) if forced or many else None
+    if token is None or name not in TAILS or not (forced or (kernel == "auto" and name == "float64" and many)):
+        return _refused_window() if forced else []
+    found = []
+    for head in rounded(network, name).heads:
+        constant = head.memory_keys is not None and head.key_rows is None
+        rows = rows_of(head.query, np.asarray(head.memory_keys), token) if constant else None
+        if rows is None:
+            return _refused_window() if forced else []
+        found.append(WindowHead(head, rows, dtype, TAILS[name]))
+    worth = all(WORTH * math.prod(each.counts) <= math.prod(each.sizes) for each in found)
+    return found if forced or worth else []
+
+
+def _refused_window() -> list[WindowHead]:
+    requirement = "The window kernel needs heads over products of even rows, in float64 or float32"
+    raise RefusalError(requirement, "other heads, or another dtype", "Use 'auto'")
 
 
 def _check_served(network: Network, kernel: str, trainable: bool) -> None:
