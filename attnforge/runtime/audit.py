@@ -13,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 from attnforge.errors import TargetError
 from attnforge.runtime.dense import HeadGroup
 from attnforge.runtime.factorised import FactorisedHead
+from attnforge.runtime.window import WindowHead
 
 LINEAR = {"mm", "bmm", "matmul", "addmm", "add", "sum"}
 SOFTMAX = {
@@ -24,6 +25,7 @@ SOFTMAX = {
     "_softmax",
     "_safe_softmax",
     "mul in a head",
+    "window",
 }
 MOVES = {
     "view",
@@ -49,6 +51,7 @@ MOVES = {
     "constant_pad_nd",
     "_to_copy",
     "detach",
+    "lift_fresh",
     "alias",
     "t",
 }
@@ -58,9 +61,10 @@ def operations(module: nn.Module, *inputs: Tensor) -> set[str]:
     """Names of the tensor operations the module dispatches on these inputs.
 
     Where a token has a key of its own, its score and its weighted value are products of what varies, and weights of a
-    factorised head are products of others: of the operations inside heads, such a product is named apart.
+    factorised head are products of others: of the operations inside heads, such a product is named apart. What a
+    compiled window does is no tensor operation: it is named ``window``.
     """
-    recorder, kinds = _Recorder(), HeadGroup | FactorisedHead
+    recorder, kinds = _Recorder(), HeadGroup | FactorisedHead | WindowHead
     hooks = [hook for part in module.modules() if isinstance(part, kinds) for hook in recorder.follow(part)]
     try:
         with torch.no_grad(), recorder:
@@ -95,6 +99,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
         def enter(*_: Any) -> None:
             self.in_head = True
+            self.seen |= {"window"} if isinstance(group, WindowHead) else set()
 
         def leave(*_: Any) -> None:
             self.in_head = False

@@ -36,10 +36,12 @@ class WindowHead(nn.Module):
     query_rows: Tensor | None
     queries: Tensor
     place: Tensor
+    key = value = key_rows = None
+    from_context = written_out = False
 
     def __init__(self, head: Head, rows: list[Row], dtype: torch.dtype, tail: float) -> None:
         super().__init__()
-        self.rows, self.sizes = rows, tuple(row.size for row in rows)
+        self.head, self.rows, self.sizes = head, rows, tuple(row.size for row in rows)
         self.counts = [min(2 * half_width(row.sharpness, tail / len(rows)) + 1, row.size) for row in rows]
         place = np.ravel_multi_index(tuple(row.place for row in rows), self.sizes)
         values = np.asarray(head.memory_values)[place.argsort()]
@@ -74,6 +76,21 @@ class WindowHead(nn.Module):
         keys, weights = self._near(asking.flatten(0, 1))
         found = weights.new_zeros(len(keys), len(self.place)).scatter(1, keys, weights)[:, self.place]
         return [found.reshape(*asking.shape[:2], -1)]
+
+    @property
+    def query(self) -> Tensor:
+        """The map to queries (1, m, r) of the head as it was given."""
+        return torch.tensor(self.head.query[None])
+
+    @property
+    def memory_keys(self) -> Tensor:
+        """Its keys (1, N, r)."""
+        return torch.tensor(np.asarray(self.head.memory_keys)[None])
+
+    @property
+    def memory_values(self) -> Tensor:
+        """Its values (1, N, v)."""
+        return self.values.flatten(1)[:, self.place].T.unsqueeze(0)
 
     @property
     def _sharpness(self) -> list[float]:

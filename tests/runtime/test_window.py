@@ -6,7 +6,7 @@ import torch
 
 import attnforge as af
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term
-from attnforge.runtime import AttentionNetwork
+from attnforge.runtime import AttentionNetwork, audit
 from attnforge.runtime.window import WindowHead
 
 SIZES = {"one row": (500,), "two": (60, 71), "three": (30, 25, 28)}
@@ -116,3 +116,10 @@ def test_what_a_certificate_does_not_cover_is_warned_of():
 def test_half_types_have_none():
     with pytest.raises(af.RefusalError, match="float64 or float32"):
         AttentionNetwork(row_network((500,)), torch.bfloat16, kernel="window")
+
+
+def test_its_module_is_diagnosed_and_audited():
+    net = af.constructions.truncated_linear([1.0, -0.5], 0.25, -1, 2, anchors=5000)
+    x = torch.rand(4, 3, 2, dtype=torch.float64)
+    assert af.diagnose(net.module(), x).healthy
+    assert "window" in audit(net.module(), x)

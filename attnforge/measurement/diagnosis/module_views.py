@@ -25,6 +25,7 @@ from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
 from attnforge.network import Head, Rows
 from attnforge.runtime.dense import HeadGroup
 from attnforge.runtime.factorised import FactorisedHead
+from attnforge.runtime.window import WindowHead
 
 Array = npt.NDArray[np.float64]
 
@@ -33,7 +34,7 @@ Array = npt.NDArray[np.float64]
 class _OurCall:
     """A group of our heads and what it was given, at some entries of the batch."""
 
-    group: HeadGroup | FactorisedHead
+    group: HeadGroup | FactorisedHead | WindowHead
     state: Tensor
     context: Tensor | None
 
@@ -74,7 +75,7 @@ def module_views(module: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> I
     hooks = [
         part.register_forward_pre_hook(_noting(found, name, seed), with_kwargs=True)
         for name, part in module.named_modules()
-        if isinstance(part, nn.MultiheadAttention | HeadGroup | FactorisedHead)
+        if isinstance(part, nn.MultiheadAttention | HeadGroup | FactorisedHead | WindowHead)
     ]
     try:
         with torch.no_grad(), _evaluating(module):
@@ -115,7 +116,9 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., None]:
     def note(
-        module: nn.MultiheadAttention | HeadGroup | FactorisedHead, args: tuple[Any, ...], kwargs: dict[str, Any]
+        module: nn.MultiheadAttention | HeadGroup | FactorisedHead | WindowHead,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
         calls = found.setdefault(name, _Calls())
         call: TorchCall | _OurCall
@@ -132,7 +135,9 @@ def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., Non
     return note
 
 
-def _our_call(group: HeadGroup | FactorisedHead, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> _OurCall:
+def _our_call(
+    group: HeadGroup | FactorisedHead | WindowHead, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int
+) -> _OurCall:
     """State and second input of a group of our heads, at as many entries of the batch as memory allows."""
     state: Tensor = args[0]
     context: Tensor | None = args[1] if len(args) > 1 else kwargs.get("context")
@@ -146,7 +151,7 @@ def _our_call(group: HeadGroup | FactorisedHead, args: tuple[Any, ...], kwargs: 
     return _OurCall(group, state[kept], told)
 
 
-def _head(group: HeadGroup | FactorisedHead, number: int) -> Head:
+def _head(group: HeadGroup | FactorisedHead | WindowHead, number: int) -> Head:
     def part(name: str) -> Array | None:
         tensor = getattr(group, name)
         return None if tensor is None else _numpy(tensor[number])
