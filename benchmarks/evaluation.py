@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -24,15 +25,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.interpolate import CubicSpline, RegularGridInterpolator
+from scipy.ndimage import map_coordinates
 from torch import nn
 
 import attnforge as af
+from attnforge.anchors.axis import Axis
+from attnforge.runtime import AttentionNetwork
+from attnforge.theorems.tensor_heads import TensorHead, heads_network
 
 Array = npt.NDArray[np.float64]
 
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/evaluation.py"
 RESULTS = Path(__file__).parent / "results"
-BATCH, REPEATS, CALLS = 20_000, 7, 300
+BATCH, REPEATS, CALLS, FEW = 20_000, 7, 300, 20
 FRANKE = (
     "0.75*exp(-((9*x-2)^2 + (9*y-2)^2)/4) + 0.75*exp(-(9*x+1)^2/49 - (9*y+1)/10)"
     " + 0.5*exp(-((9*x-7)^2 + (9*y-3)^2)/4) - 0.2*exp(-(9*x-4)^2 - (9*y-7)^2)"
@@ -133,7 +138,43 @@ def networks() -> Iterator[Row]:
     yield Row(f"ReLU network 5-64-64-3, {net.heads} heads", "module", "the torch network", 10_000 / mine, ratio, "0.1")
 
 
-PARTS = {"grids": grids, "line": line, "networks": networks}
+def windows() -> Iterator[Row]:
+    """A million keys in one, two and three even rows, sharpness 1/2, values of a wave."""
+    asked = {"float32": ("15,000", "3,000", "600"), "float64": ("", "", "")}
+    peers = {"float32": ("1.0", "0.7", "0.3"), "float64": ("1.0", "0.4", "0.1")}
+    for d, size in ((1, 10**6), (2, 1000), (3, 100)):
+        axis = Axis.uniform(0.0, 1.0, size, 6, 0.5)
+        waves = np.stack(np.meshgrid(*[np.sin(7 * axis.positions)] * d, indexing="ij")).prod(axis=0)
+        network = heads_network([TensorHead.on_inputs((axis,) * d, waves[..., None])], d, "window", "float32")
+        for dtype in ("float32", "float64"):
+            kind = getattr(torch, dtype)
+            x = torch.rand(10 * BATCH, 1, d, dtype=kind)
+            window, dense = (AttentionNetwork(network, kind, kernel=kernel) for kernel in ("window", "dense"))
+            what = f"{size}^{d} keys, tail {1e-7 if dtype == 'float32' else 1e-12:g}"
+            few = x[:FEW]
+            mine, ratio = compared(lambda run=window, x=x: run(x), lambda run=dense, x=few: run(x))
+            ratio *= len(x) / FEW
+            yield Row(what, f"window, {dtype}", "dense", len(x) / mine, ratio, asked[dtype][d - 1])
+            exact = AttentionNetwork(network, torch.float64, kernel="window")
+            apart = float((window(x).double() - exact(x.double())).abs().max())
+            at = ((x[:, 0].numpy().T - axis.positions[0]) * axis.scale).astype(np.float64)
+            table = waves.astype(dtype)
+            peer = partial(map_coordinates, table, at, order=3, prefilter=False)
+            mine, ratio = compared(lambda run=window, x=x: run(x), peer)
+            name = f"window, {dtype}, {apart:.1e} from float64"
+            yield Row(what, name, "map_coordinates, cubic", len(x) / mine, ratio, peers[dtype][d - 1])
+
+
+def sequences() -> Iterator[Row]:
+    """A truncated linear function of 10,000 tokens."""
+    net = af.constructions.truncated_linear([1.0, -0.5], 0.25, -1, 2, anchors=1024)
+    x = 6 * torch.rand(1, 10_000, 2, dtype=torch.float64) - 3
+    fast, dense = net.module(), net.module(kernel="dense")
+    mine, ratio = compared(lambda: fast(x), lambda: dense(x))
+    yield Row(f"truncated linear, {net.anchors:,} keys, 10,000 tokens", "window", "dense", 10_000 / mine, ratio, "10")
+
+
+PARTS = {"grids": grids, "line": line, "networks": networks, "windows": windows, "sequences": sequences}
 
 
 def page(rows: Sequence[Row]) -> str:

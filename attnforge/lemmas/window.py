@@ -41,7 +41,7 @@ Indices = npt.NDArray[np.int64]
 
 CLOSE = 2.0**-8  # of a step, and of the bend of offsets, by which keys of a row may depart from an even one
 MOST = 3  # rows of a product
-FEWEST = 4096  # keys from which on a window is chosen of its own accord
+FEWEST = 1024  # keys from which on a window is chosen of its own accord
 TAILS = {"float64": 1e-12, "float32": 1e-7}  # what is left out, at most
 
 
