@@ -25,6 +25,7 @@ from attnforge.runtime.weights import keep
 
 Array = npt.NDArray[np.float64]
 
+BLOCK = 256  # queries located at a time
 BEYOND = 60.0  # nearer than any position where the last key has all the weight but e^-60
 
 
@@ -124,31 +125,37 @@ def _table(c: float, count: int) -> Array:
 def _compiled(*counts: int) -> Callable[..., None]:
     """The loop over queries for windows of so many keys of three rows: constants that the compiler unrolls.
 
-    A window is moved inwards where the row ends, so that it always holds as many. Far beyond the row's end the last key
-    has all the weight: positions there are taken as nearer, lest powers overflow.
+    Queries are taken in blocks: positions of a block first, which vectorises, then windows. A window is moved inwards
+    where the row ends, so that it always holds as many. Far beyond the row's end the last key has all the weight:
+    positions there are taken as nearer, lest powers overflow.
     """
     from numba import njit
 
     options: Any = {"cache": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
     n, m, s = counts
 
+    def locate(tokens: Any, query: Any, tie: Any, size: int, nearest: Any, rises: Any) -> None:
+        """The nearest keys of some queries, and the logarithm by which weights rise from them."""
+        low, high, c = -(size // 2), size - 1 - size // 2, tie[2]
+        for b in range(len(tokens)):
+            y = 0.0
+            for f in range(len(query)):
+                y += query[f] * tokens[b, f]
+            p = min(max((y - tie[0]) / tie[1], low - BEYOND / c), high + BEYOND / c)
+            at = min(max(math.ceil(p), low), high)
+            nearest[b] = at
+            rises[b] = y if math.isnan(y) else c * (p - at)
+
+    locate = njit(**options)(locate)
+
     def weigher(count: int) -> Any:
         half = count // 2
 
-        def weigh(token: Any, query: Any, tie: Any, table: Any, size: int, weights: Any) -> Any:
-            """Fill in the weights, not normalised; the first key, and their sum, which is not a number if y is not."""
-            y = 0.0
-            for f in range(len(token)):
-                y += query[f] * token[f]
-            middle, c = size // 2, tie[2]
-            p = (y - tie[0]) / tie[1]
-            if math.isnan(p):
-                return 0, p
-            p = min(max(p, -middle - BEYOND / c), size - 1 - middle + BEYOND / c)
-            nearest = min(max(math.ceil(p), -middle), size - 1 - middle)
-            first = min(max(nearest + middle - half, 0), size - count)
-            start = first - nearest - middle
-            a = c * (p - nearest)
+        def weigh(nearest: float, a: float, table: Any, size: int, weights: Any) -> Any:
+            """Fill in the weights, not normalised; the first key, and their sum."""
+            place = int(nearest) + size // 2
+            first = min(max(place - half, 0), size - count)
+            start = first - place
             up = math.exp(a)
             if start == -half and count % 2 == 1:  # away from the ends, both sides at once
                 down, right, left, total = 1.0 / up, 1.0, 1.0, 1.0
@@ -168,7 +175,7 @@ def _compiled(*counts: int) -> Callable[..., None]:
                 power *= up
             return first, total
 
-        def alone(token: Any, query: Any, tie: Any, table: Any, size: int, weights: Any) -> Any:
+        def alone(nearest: float, a: float, table: Any, size: int, weights: Any) -> Any:
             weights[0] = 1.0
             return 0, 1.0
 
@@ -178,21 +185,27 @@ def _compiled(*counts: int) -> Callable[..., None]:
 
     def loop(tokens: Any, queries: Any, ties: Any, table: Any, other: Any, last: Any, values: Any, out: Any) -> None:
         u, v, w = np.empty(n, values.dtype), np.empty(m, values.dtype), np.empty(s, values.dtype)
-        for b in range(len(tokens)):
-            i, p = first(tokens[b], queries[0], ties[0], table, values.shape[1], u)
-            j, q = second(tokens[b], queries[1], ties[1], other, values.shape[2], v)
-            k, r = third(tokens[b], queries[2], ties[2], last, values.shape[3], w)
-            for o in range(len(values)):
-                mean = values.dtype.type(0)
-                for x in range(n):
-                    middle = values.dtype.type(0)
-                    for y in range(m):
-                        inner = values.dtype.type(0)
-                        for z in range(s):
-                            inner += w[z] * values[o, i + x, j + y, k + z]
-                        middle += v[y] * inner
-                    mean += u[x] * middle
-                out[o, b] = mean / (p * q * r)
+        nearest, rises = np.zeros((3, BLOCK)), np.zeros((3, BLOCK))
+        for start in range(0, len(tokens), BLOCK):
+            some = tokens[start : start + BLOCK]
+            for row in range(3):
+                if values.shape[1 + row] > 1:
+                    locate(some, queries[row], ties[row], values.shape[1 + row], nearest[row], rises[row])
+            for b in range(len(some)):
+                i, p = first(nearest[0, b], rises[0, b], table, values.shape[1], u)
+                j, q = second(nearest[1, b], rises[1, b], other, values.shape[2], v)
+                k, r = third(nearest[2, b], rises[2, b], last, values.shape[3], w)
+                for o in range(len(values)):
+                    mean = values.dtype.type(0)
+                    for x in range(n):
+                        middle = values.dtype.type(0)
+                        for y in range(m):
+                            inner = values.dtype.type(0)
+                            for z in range(s):
+                                inner += w[z] * values[o, i + x, j + y, k + z]
+                            middle += v[y] * inner
+                        mean += u[x] * middle
+                    out[o, start + b] = mean / (p * q * r)
 
     compiled: Callable[..., None] = njit(**options)(loop)
     return compiled
