@@ -9,21 +9,18 @@ import torch
 import attnforge as af
 from attnforge.balls import machine
 from attnforge.certification.window import window_rounding
-from attnforge.network import Attention, rounded
+from attnforge.network import Attention, apply_layer, layers_in, rounded
 from attnforge.runtime import AttentionNetwork
+from tests.readers.mutations import mutations
 from tests.runtime.test_window import SIZES, row_network
 
 
 def exactly(network, x):
     """The network in extended precision."""
     state = x.astype(np.longdouble)
-    encode, attention = network.layers
-    state = state @ encode.terms[0].map.astype(np.longdouble) + encode.constant.astype(np.longdouble)
-    head = attention.heads[0]
-    scores = (state @ head.query.astype(np.longdouble)) @ head.memory_keys.T.astype(np.longdouble)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return (weights @ head.memory_values.astype(np.longdouble)) @ head.output.astype(np.longdouble)
+    for layer in layers_in(network, np.longdouble):
+        state = apply_layer(layer, state)
+    return state
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -42,6 +39,24 @@ def test_no_run_differs_by_more(sizes, noise, dtype):
     module = AttentionNetwork(network, getattr(torch, dtype), kernel="window")
     error = np.abs(module(torch.from_numpy(x)).double().numpy() - exactly(run, x)).max()
     assert error <= bound <= (1e-2 if dtype == "float32" else 1e-9 if noise == 0 else 3000 * error)
+
+
+@pytest.mark.parametrize("sizes", [(200,), (30, 41)])
+def test_mutations_are_charged_or_refused(sizes):
+    """Every array of the network, entry by entry and whole, small and large: no run by windows is further off."""
+    rng, charged = np.random.default_rng(7), 0
+    box, x = af.Box(-0.5, 0.5, shape=(len(sizes),)), rng.uniform(-0.5, 0.5, size=(100, 1, len(sizes)))
+    for mutation in mutations(row_network(sizes), rng, 6):
+        try:
+            network = mutation.make()
+            bound = window_rounding(network, box, machine("float64"), forced=True)
+            out = AttentionNetwork(network, torch.float64, kernel="window")(torch.from_numpy(x)).numpy()
+        except af.AttnforgeError:
+            continue
+        error = np.abs(out - exactly(network, x)).max()
+        assert error <= bound, mutation.what
+        charged += 1
+    assert charged > 20
 
 
 def test_a_fitted_network_is_certified_for_windows():
