@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib
@@ -15,3 +16,10 @@ _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, max_examples=50, **_COMMON)
 settings.register_profile("dev", max_examples=30, **_COMMON)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def window_version(request, monkeypatch):
+    """Both versions of the window kernel, whatever the batch."""
+    monkeypatch.setattr("attnforge.runtime.window.COMPILED", 0 if request.param == "compiled" else float("inf"))
+    return request.param

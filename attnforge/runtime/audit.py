@@ -51,7 +51,6 @@ MOVES = {
     "constant_pad_nd",
     "_to_copy",
     "detach",
-    "lift_fresh",
     "alias",
     "t",
 }
@@ -61,8 +60,8 @@ def operations(module: nn.Module, *inputs: Tensor) -> set[str]:
     """Names of the tensor operations the module dispatches on these inputs.
 
     Where a token has a key of its own, its score and its weighted value are products of what varies, and weights of a
-    factorised head are products of others: of the operations inside heads, such a product is named apart. What a
-    compiled window does is no tensor operation: it is named ``window``.
+    factorised head are products of others: of the operations inside heads, such a product is named apart. All that
+    finds and weighs the keys of a window, compiled or not, is named ``window``.
     """
     recorder, kinds = _Recorder(), HeadGroup | FactorisedHead | WindowHead
     hooks = [hook for part in module.modules() if isinstance(part, kinds) for hook in recorder.follow(part)]
@@ -92,17 +91,16 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
-        self.in_head = False
+        self.in_head = self.in_window = False
 
     def follow(self, group: nn.Module) -> list[RemovableHandle]:
         """Know when the heads of a group run."""
 
         def enter(*_: Any) -> None:
-            self.in_head = True
-            self.seen |= {"window"} if isinstance(group, WindowHead) else set()
+            self.in_head, self.in_window = True, isinstance(group, WindowHead)
 
         def leave(*_: Any) -> None:
-            self.in_head = False
+            self.in_head = self.in_window = False
 
         return [group.register_forward_pre_hook(enter), group.register_forward_hook(leave, always_call=True)]
 
@@ -114,5 +112,5 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = func.overloadpacket._qualified_op_name.split("::")[-1]  # type: ignore[attr-defined]
-        self.seen.add("mul in a head" if self.in_head and name == "mul" else name)
+        self.seen.add("window" if self.in_window else "mul in a head" if self.in_head and name == "mul" else name)
         return func(*args, **(kwargs or {}))

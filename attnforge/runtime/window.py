@@ -2,8 +2,9 @@
 
 What is left out weighs at most ``tail`` (:mod:`attnforge.lemmas.window`). Positions along the rows are computed in
 float64, whatever the dtype: differences to the nearest key are exact to a rounding of the query, where products of
-queries with far keys would have lost them. Weights of a row are $r^m G_m$: one exponential a row and query. Compiled by
-numba; in torch where gradients are asked for, or elsewhere than on a CPU.
+queries with far keys would have lost them. Large batches run in a loop compiled by numba, where weights of a row are
+$r^m G_m$, one exponential a row and query; small ones, for which compiling would take longer, those that are
+differentiated, and other devices, in torch.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from attnforge.runtime.weights import keep
 
 Array = npt.NDArray[np.float64]
 
+COMPILED = 2**21  # weights of a batch from which on the compiled loop is worth its start
 BLOCK = 256  # queries located at a time
 BEYOND = 60.0  # nearer than any position where the last key has all the weight but e^-60
 
@@ -56,7 +58,8 @@ class WindowHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
-        if asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
+        small = len(asking) * math.prod(self.counts) < COMPILED
+        if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
             keys, weights = self._near(asking)
             return (self.values.flatten(1)[:, keys] * weights).sum(dim=2)
         values = self.values.numpy()

@@ -26,7 +26,7 @@ def exactly(network, x):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("noise", [0.0, 1e-9])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_no_run_differs_by_more(sizes, noise, dtype):
+def test_no_run_differs_by_more(sizes, noise, dtype, window_version):
     """Of even rows, and of rows whose keys and offsets are moved a little."""
     network = row_network(sizes)
     head, rng = network.heads[0], np.random.default_rng(3)

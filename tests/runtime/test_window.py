@@ -33,11 +33,10 @@ def runs(network, kernel="window", dtype=torch.float64, batch=80, reach=0.55):
     return x, *(AttentionNetwork(network, dtype, kernel=each) for each in (kernel, "dense"))
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.3])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_it_is_dense_attention_but_for_the_tail(sizes, scale):
+def test_it_is_dense_attention_but_for_the_tail(sizes, window_version):
     """Far beyond the rows' ends, too."""
-    network = row_network(sizes, scale=scale)
+    network = row_network(sizes, scale=1.0 if window_version == "compiled" else 0.3)
     for reach in (0.55, 3.0):
         x, window, dense = runs(network, reach=reach)
         assert max(window.layers[1].groups[0].counts) < 20
@@ -45,7 +44,7 @@ def test_it_is_dense_attention_but_for_the_tail(sizes, scale):
         torch.testing.assert_close(window.attention(x), dense.attention(x), rtol=0, atol=1e-11)
 
 
-def test_the_torch_version_is_the_compiled_one_and_differentiable():
+def test_it_is_differentiable():
     x, window, dense = runs(row_network((60, 71)), batch=5)
     slopes = []
     for module in (window, dense):
@@ -57,7 +56,7 @@ def test_the_torch_version_is_the_compiled_one_and_differentiable():
     torch.testing.assert_close(*slopes, rtol=0, atol=1e-8)
 
 
-def test_float32_sees_places_that_dense_attention_loses():
+def test_float32_sees_places_that_dense_attention_loses(window_version):
     """Of 16,384 keys, products of queries and keys in float32 find another one for many queries."""
     rng, n = np.random.default_rng(0), 2**14
     k = np.arange(n) - n // 2.0
@@ -71,7 +70,7 @@ def test_float32_sees_places_that_dense_attention_loses():
     assert float((window - exact).abs().max()) < 1e-6 < 1e-5 < float((dense - exact).abs().max())
 
 
-def test_what_is_no_number_stays_none():
+def test_what_is_no_number_stays_none(window_version):
     x, window, _ = runs(row_network((60, 71)), batch=2)
     x[0, 1, 0] = torch.nan
     out = window(x)
