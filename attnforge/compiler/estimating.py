@@ -40,12 +40,14 @@ def with_estimate(certificate: Certificate, net: Runnable, effort: Effort = NORM
 
 
 def _refuted(certificate: Certificate, target: Target, measured: Measurement) -> AttnforgeError:
-    """What an error above the bound means: the constant it rests on is false; or, of a proved bound, we are wrong."""
+    """What an error above the bound means: there is no value; the constant it rests on is false; or we are wrong."""
     known, got = target.lipschitz(), f"error {measured.sup} above bound {certificate.bound}"
+    at = ", ".join(f"{value:.6g}" for value in measured.at.ravel()[:SHOWN]) + (
+        ", .." if measured.at.size > SHOWN else ""
+    )
+    if not np.isfinite(target.values(measured.at[None])).all():
+        return TargetError("The formula must be finite on its domain", f"no finite value at ({at})", "Shrink it")
     if certificate.status == "conditional" and known is not None:
-        at = ", ".join(f"{value:.6g}" for value in measured.at.ravel()[:SHOWN]) + (
-            ", .." if measured.at.size > SHOWN else ""
-        )
         requirement = (
             f"The target must be Lipschitz with constant {known.constant:g} in the {known.norm} norm, as given"
         )

@@ -170,6 +170,18 @@ def test_a_logistic_head_of_other_numbers_gets_a_larger_bound_that_holds():
         assert abs(size) / 2 <= error(net, changed) <= bound <= 1
 
 
+def test_a_formula_without_values_on_a_part_of_the_domain_is_refused():
+    with pytest.raises(af.TargetError, match="no finite value at"):
+        af.compile("asin(x + y)", {"x": (0, 1), "y": (0, 1)}, 1e-3, construction="graph")
+
+
+def test_where_it_is_not_known_that_there_are_values_the_certificate_says_so():
+    around = af.compile("sqrt(x^2 + y^2 - 2*x*y*cos(z))", {"x": (1, 2), "y": (1, 2), "z": (0, 3)}, 1e-3)
+    assert any("has values where x^2 + y^2 - 2*x*y*cos(z) >= 0" in text for text in around.certificate.assumptions)
+    plain = af.compile("hypot(x - y, z)", dict.fromkeys("xyz", (0, 1)), 1e-3)
+    assert not any("has values where" in text for text in plain.certificate.assumptions)
+
+
 def test_claims_that_part_of_the_domain_has_no_value_of_are_refused():
     """The square of a root is x only where x is not negative: nothing is known of the head elsewhere."""
     net = af.constructions.graph("x*y + z", dict.fromkeys("xyz", (-1, 1)), 1e-4)

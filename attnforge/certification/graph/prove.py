@@ -37,7 +37,7 @@ from attnforge.targets.expression.intervals import UNDEFINED, Interval, absolute
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.simplify import ONE, minus, plus
-from attnforge.targets.expression.tree import Apply, Node, bottom_up, varies
+from attnforge.targets.expression.tree import Apply, Node, Variable, bottom_up, varies
 from attnforge.targets.graph import Composition, Form, Graph, least, register, substituted
 
 Array = npt.NDArray[np.float64]
@@ -57,7 +57,7 @@ def prove_graph(statement: Statement) -> Proof:
         outputs = [output_of(read_out[:, k]) for k in range(read_out.shape[1])]
     sides = _sides(box.lower.ravel(), box.upper.ravel())
     graph = Graph(sides, [each.tree for each in written], outputs)
-    _check_defined(graph, statement.target)
+    assumed = _check_defined(graph, statement.target)
     fit, rounded = _local(graph, written, statement)
     apart = _apart(graph, statement.target, outputs)
     local = _added(fit, rounded)
@@ -68,20 +68,32 @@ def prove_graph(statement: Statement) -> Proof:
     rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
     made = (rest + Up.of(apart) + Up.of(summed)) * (1 + ROOM) + Up.of(exact) * ROOM
     parts = {"composition": exact, "rounding": float(made)}
-    return Proof(parts, registers=_registers(graph, whole, local))
+    return Proof(parts, assumptions=assumed, registers=_registers(graph, whole, local))
 
 
-def _check_defined(graph: Graph, target: object) -> None:
-    """Refuse roots and arcs of what may leave their domain, unless the target takes the same: then it never does."""
+def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
+    """Refuse roots and arcs of what may leave their domain, unless the target takes the same: where it has a value.
+
+    What is then not known to stay there is returned, in words.
+    """
     trees, names = trees_of(target)
     inputs, sides = {name: register(i + 1) for i, name in enumerate(names)}, graph.sides(graph.box)
     known = [each for tree in trees for node in bottom_up(substituted(tree, inputs)) for each in _not_negative(node)]
+    found = dict[str, None]()
     for step in graph.steps:
         for wanted in (each for node in bottom_up(step.tree) for each in _not_negative(node)):
             exact = graph.unfolded(wanted)
-            if not _is_not_negative(exact, sides) and not any(graph.canonical.multiple(exact, each) for each in known):
+            if _is_not_negative(exact, sides):
+                continue
+            taken = next((each for each in known if graph.canonical.multiple(exact, each)), None)
+            if taken is None:
                 got = to_text(step.tree)[:80]
                 raise CertificateError("Registers are formulas that the whole domain has values of", got, REMEDY)
+            named = substituted(taken, {register(i + 1).name: Variable(name) for i, name in enumerate(names)})
+            found[f"the formula has values where {to_text(named)[:80]} >= 0, and the bound is about these points"] = (
+                None
+            )
+    return tuple(found)
 
 
 def _is_not_negative(node: Node, sides: dict[str, Interval]) -> bool:
