@@ -813,7 +813,7 @@ def _rows(lines: Iterable[Line]) -> Iterator[list[Any]]:
     for each in lines:
         if each["status"] == "ok":
             groups.setdefault((each["chosen"], each["dtype"]), []).append(each)
-    names = list(MAKERS)
+    names = list(dict.fromkeys([*MAKERS, *(name for name, _ in groups)]))  # `auto` may choose others
     for name, dtype in sorted(groups, key=lambda key: (names.index(key[0]), list(DTYPES).index(key[1]))):
         group = groups[name, dtype]
         ratios = [each["ratio"] for each in group if each["ratio"]]
