@@ -24,6 +24,7 @@ from attnforge.network import (
     count_pairs,
     count_parameters,
     layers_in,
+    rows_named,
 )
 from attnforge.targets import Box, JointFunction, Target
 
@@ -145,7 +146,8 @@ class Runnable:
     def _values(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """At points of float64 or float32: few by NumPy, at once; many by torch."""
         points = self._shaped(x.astype(np.float64))
-        if not ((points >= self.domain.lower) & (points <= self.domain.upper)).all():
+        plain = type(self.target).check_points is Target.check_points  # others ask for more than to be inside
+        if not (plain and ((points >= self.domain.lower) & (points <= self.domain.upper)).all()):
             points = inside(points, self.domain, str(x.dtype))
             self.target.check_points(points)
         if points.size <= self._few:
@@ -161,8 +163,9 @@ class Runnable:
         kind, layers = self._layers
         is_function = self.target.layout == "function"
         state = points.astype(kind)[..., None, :] if is_function else points.astype(kind)
-        for layer in layers:
-            state = apply_layer(layer, state)
+        with np.errstate(all="ignore"):  # what overflows is not finite, and whoever asks is told so, as by torch
+            for layer in layers:
+                state = apply_layer(layer, state)
         if getattr(self.target, "outputs", None) is None:
             state = state[..., 0]
             return np.asarray(state[..., 0] if is_function else state)
@@ -175,13 +178,20 @@ class Runnable:
 
     @cached_property
     def _few(self) -> int:
-        """Numbers at a time, of all points, that NumPy runs, in dtypes that it has, where heads are few."""
-        alone = all(head.key_rows is None or head.key_rows.kind == "own" for head in self.network.heads)
-        if self.dtype not in ("float64", "float32") or self.heads > NUMPY_HEADS or not (self.network.tokens or alone):
+        """Numbers at a time, of all points, that NumPy runs: in dtypes that it has, of few heads that read one input.
+
+        Networks that do not take the target's points are left to the module, which says so.
+        """
+        network, given = self.network, 1 if self.target.layout == "function" else None
+        alone = all(head.key_rows is None or head.key_rows.kind == "own" for head in network.heads)
+        plain = network.context is None and rows_named(network, "state") <= (network.tokens or 1)
+        fits = network.features == self.domain.shape[-1] and (network.tokens == given or given is None)
+        known = network.tokens is not None or (alone and given is None)
+        if self.dtype not in ("float64", "float32") or self.heads > NUMPY_HEADS or not (plain and fits and known):
             return 0
-        tokens = self.network.tokens or 1
-        pairs = self.heads * count_pairs(self.network, tokens, 0)
-        return NUMPY_PAIRS * tokens * self.network.features // pairs
+        tokens = network.tokens or 1
+        pairs = max(1, self.heads) * count_pairs(network, tokens, 0)
+        return NUMPY_PAIRS * tokens * network.features // pairs
 
     @cached_property
     def _module(self) -> Any:

@@ -51,6 +51,7 @@ MOVES = {
     "constant_pad_nd",
     "_to_copy",
     "detach",
+    "lift_fresh",
     "alias",
     "t",
 }

@@ -216,8 +216,9 @@ def _windows(network: Network, dtype: torch.dtype, kernel: str) -> list[WindowHe
     """All heads by windows, where that is asked for or, in float64, worth it; else none."""
     name, forced = str(dtype).removeprefix("torch."), kernel == "window"
     many = all(head.memory_size >= FEWEST for head in network.heads)
-    token = constant_features(rounded(network, name)) if forced or many else None
-    if token is None or name not in TAILS or not (forced or (kernel == "auto" and name == "float64" and many)):
+    wanted = name in TAILS and (forced or (kernel == "auto" and name == "float64" and many))
+    token = constant_features(rounded(network, name)) if wanted else None
+    if token is None:
         return _refused_window() if forced else []
     found = []
     for head in rounded(network, name).heads:
