@@ -133,5 +133,25 @@ class Balls:
         return np.asarray(np.nextafter(np.abs(self.mid) + self.rad, np.inf) * (self.mid.astype(bool) | (self.rad > 0)))
 
 
+def two_sum(one: Array, two: Array) -> tuple[Array, Array]:
+    """The rounded sum, and exactly what it lacks (Knuth); NaN where it overflows."""
+    total = one + two
+    back = total - one
+    return total, (one - (total - back)) + (two - back)
+
+
+def two_product(one: Array, two: Array) -> tuple[Array, Array]:
+    """The rounded product, and exactly what it lacks (Dekker); NaN where it overflows, above 2^996."""
+    product, (high, low), (above, below) = one * two, _halves(one), _halves(two)
+    return product, ((high * above - product) + high * below + low * above) + low * below
+
+
+def _halves(numbers: Array) -> tuple[Array, Array]:
+    """Two numbers of half the digits each, whose sum it is."""
+    scaled = (2.0**27 + 1.0) * numbers
+    high = scaled - (scaled - numbers)
+    return high, numbers - high
+
+
 def _inflate(radius: Array) -> Array:
     return radius * RADIUS_SLACK

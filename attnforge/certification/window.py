@@ -74,7 +74,7 @@ def _head(head: Head, rows: list[Row], tokens: Tokens, machine: Machine) -> Arra
             (maximum_filter(table, reach, mode="nearest") - minimum_filter(table, reach, mode="nearest")).max()
         )
         lost = math.prod(counts) * machine.underflow * (1 + largest)
-        written[j] = 2 * TAILS[machine.name] * largest + moved * spread + sums * largest + lost
+        written[j] = 2 * TAILS[machine.name] * (1 + moved) * largest + moved * spread + sums * largest + lost
     after = gamma(len(head.output) + 2, machine.roundoff) * (np.abs(values).max(axis=0) @ np.abs(head.output))
     return np.asarray((written @ np.abs(head.output) + after) * SLACK)
 
@@ -86,8 +86,10 @@ def _row(head: Head, row: Row, tokens: Tokens, tail: float) -> tuple[float, int]
     c, square = row.sharpness, row.square
     count = min(2 * half_width(c, tail) + 1, row.size)
     size, error = query.magnitude().max(axis=0), query.error.max(axis=0)
+    reach = float((tokens.magnitude() @ np.abs(head.query[:, columns[0]])).max()) / square  # of all that y is a sum of
     y = float(size[0]) / square
-    off = (float(error[0]) + y * float(error[1])) / square + 8 * UNIT * (y + abs(row.tie))
+    off = (float(error[0]) + y * float(error[1])) / square + (len(head.query) + 4) * UNIT * reach
+    off += 8 * UNIT * (y + abs(row.tie) + row.spacing)
     departure = 2 * (float(size[0]) * row.departure[0] + float(size[1]) * row.departure[1])
-    powers = UNIT * (16 * c * count**2 + 32 * count + 32)
+    powers = UNIT * (16 * c * count**2 + 32 * count + 32) + c * count**2 * float(error[1]) / square
     return (count * c * off / row.spacing + departure + powers) * SLACK, count

@@ -19,8 +19,8 @@ weight, relative to another's, by at most $D = 2(|q_0| \epsilon_K + |q_1| \epsil
 most $(e^{2D} - 1)$ times what the values in it differ by.
 
 >>> row = as_row(np.eye(2), np.column_stack([np.arange(100.0), np.arange(100.0) ** 2]))
->>> row.step, row.tie, row.spacing, row.departure  # 51^2 - 50^2
-(1.0, 101.0, 2.0, (0.0, 0.0))
+>>> row.step, row.tie, row.spacing, max(row.departure) < 1e-20  # 51^2 - 50^2
+(1.0, 101.0, 2.0, True)
 >>> half_width(1.0, 1e-7), half_width(1.0, 1e-12)
 (6, 7)
 """
@@ -34,6 +34,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.balls.arrays import two_product, two_sum
 from attnforge.lemmas.product import column_groups, places
 
 Array = npt.NDArray[np.float64]
@@ -100,7 +101,8 @@ def as_row(query: Array, keys: Array) -> Row | None:
     if keys.shape[1] < 2 or len(keys) < 3 or np.any(query[:, 2:] != query[:, 1:2]):
         return None
     order = np.argsort(keys[:, 0], kind="stable")
-    positions, bent = keys[order, 0], keys[order, 1:].sum(axis=1)
+    positions, offsets = keys[order, 0], keys[order, 1:].T
+    bent = offsets.sum(axis=0)
     middle, last = len(keys) // 2, len(keys) - 1
     at = np.arange(len(keys), dtype=np.float64) - middle
     low, level, high = (Fraction(float(bent[k])) for k in (0, middle, last))
@@ -110,13 +112,22 @@ def as_row(query: Array, keys: Array) -> Row | None:
     if not (step > 0 and bend > 0 and math.isfinite(step) and math.isfinite(tilt)):
         return None
     off = (
-        float(np.abs(positions - positions[middle] - step * at).max()),
-        float(np.abs(bent - float(level) - at * (tilt + bend * at)).max()),
+        _largest(positions, -positions[middle], *two_product(np.array(-step), at)),
+        _largest(*offsets, -bent[middle], *two_product(np.array(-tilt), at), *two_product(np.array(-bend), at * at)),
     )
-    if off[0] > CLOSE * step or off[1] > CLOSE * bend:
+    if not (off[0] <= CLOSE * step and off[1] <= CLOSE * bend):
         return None
     place = np.argsort(order)
     return Row(tuple(range(keys.shape[1])), step, (tilt + bend) / step, 2 * bend / step, len(keys), place, off)
+
+
+def _largest(*terms: Array) -> float:
+    """The largest sum of terms (p,) from above: what additions round is added up, too, and what that rounds charged."""
+    total = lost = size = np.zeros(1)
+    for term in terms:
+        total, rounded = two_sum(total, term)
+        lost, size = lost + rounded, size + np.abs(term)
+    return float((np.abs(total + lost) * (1 + 2.0**-50) + 2.0**-96 * size).max())
 
 
 def tail(c: float, width: int) -> float:

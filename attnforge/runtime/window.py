@@ -61,7 +61,10 @@ class WindowHead(nn.Module):
         small = len(asking) * math.prod(self.counts) < COMPILED
         if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
             keys, weights = self._near(asking)
-            return (self.values.flatten(1)[:, keys] * weights).sum(dim=2)
+            total = self.values.flatten(1)[:, keys].reshape(len(self.values), len(asking), *self.counts)
+            for each in reversed(weights):  # row by row, as the compiled loop
+                total = (total * each.reshape(len(asking), *[1] * (total.dim() - 3), -1)).sum(dim=-1)
+            return total
         values = self.values.numpy()
         out = np.empty((len(values), len(asking)), dtype=values.dtype)
         alone = MOST - len(self.rows)  # rows of one key in front
@@ -77,8 +80,10 @@ class WindowHead(nn.Module):
     def weights(self, state: Tensor, _context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key), zero where they are left out."""
         asking = asking_rows(state, self.query_rows)
-        keys, weights = self._near(asking.flatten(0, 1))
-        found = weights.new_zeros(len(keys), len(self.place)).scatter(1, keys, weights)[:, self.place]
+        keys, (whole, *others) = self._near(asking.flatten(0, 1))
+        for each in others:
+            whole = (whole[:, :, None] * each[:, None, :]).flatten(1)
+        found = whole.new_zeros(len(keys), len(self.place)).scatter(1, keys, whole)[:, self.place]
         return [found.reshape(*asking.shape[:2], -1)]
 
     @property
@@ -100,21 +105,20 @@ class WindowHead(nn.Module):
     def _sharpness(self) -> list[float]:
         return [row.sharpness for row in self.rows]
 
-    def _near(self, asking: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and weights (N, n) of the windows of all queries."""
+    def _near(self, asking: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The keys (N, n) in the windows of all queries, and the weights (N, n_j) of every row."""
         levels = asking.double() @ self.queries.T
         keys = torch.zeros(len(levels), 1, dtype=torch.int64, device=levels.device)
-        weights = self.values.new_ones(len(levels), 1)
+        weights = []
         for y, row, count in zip(levels.unbind(dim=1), self.rows, self.counts, strict=True):
             p, c = (y - row.tie) / row.spacing, row.sharpness
             nearest = p.detach().ceil().clamp(-row.middle, row.size - 1 - row.middle)
             first = (nearest + row.middle - count // 2).clamp(0, row.size - count)
             m = torch.arange(count, device=levels.device) + (first - nearest - row.middle)[:, None]
             scores = m * (c * (p - nearest))[:, None] - c * m * (m - 1) / 2
-            near = torch.softmax(scores, dim=1).to(self.values.dtype)
+            weights.append(torch.softmax(scores, dim=1).to(self.values.dtype))
             at = (m + (nearest + row.middle)[:, None]).to(torch.int64)
             keys = (keys[:, :, None] * row.size + at[:, None, :]).flatten(1)
-            weights = (weights[:, :, None] * near[:, None, :]).flatten(1)
         return keys, weights
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnforge.balls import Balls, add_up, down, gamma, product_up, up
-from attnforge.balls.arrays import UNIT
+from attnforge.balls.arrays import UNIT, two_product, two_sum
 
 # Products of two stay far from underflow; tiny numbers have their own tests.
 sizes = st.one_of(st.floats(1e-100, 1e100), st.floats(0.5, 2.0), st.sampled_from([1.0, 1 / 3, 0.1, 2.0**-53]))
@@ -197,3 +197,11 @@ def test_inverses_enclose(mid, rad):
     low, high = (Fraction(float(found.mid)) + sign * Fraction(float(found.rad)) for sign in (-1, 1))
     for end in (Fraction(mid) - Fraction(rad), Fraction(mid) + Fraction(rad)):
         assert low <= 1 / end <= high
+
+
+def test_what_sums_and_products_lack_is_exact():
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=200) * 10.0 ** rng.integers(-20, 20, size=200) for _ in range(2))
+    for (rounded, lost), exact in ((two_sum(a, b), Fraction.__add__), (two_product(a, b), Fraction.__mul__)):
+        for x, y, r, e in zip(a, b, rounded, lost, strict=True):
+            assert Fraction(float(r)) + Fraction(float(e)) == exact(Fraction(float(x)), Fraction(float(y)))

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Up, gamma
-from attnforge.balls.arrays import TINY, UNIT
+from attnforge.balls.arrays import TINY, UNIT, two_sum
 from attnforge.certification.enclosure.degrees import Degrees
 
 Array = npt.NDArray[np.float64]
@@ -248,13 +248,6 @@ def _product_rest(one: Models, two: Models) -> Up:
     rest = one.rest * (second + two.rest) + first * two.rest + kept * gamma(terms + 2)
     rest = rest + (a[1:] * from_on).sum(0) + (kept.values > 0) * (len(table) ** 2 * TINY)
     return Up(np.where(np.isfinite(one.rest.values) & np.isfinite(two.rest.values), rest.values, np.inf))
-
-
-def two_sum(one: Array, two: Array) -> tuple[Array, Array]:
-    """The rounded sum, and exactly what it lacks (Knuth); NaN where it overflows."""
-    total = one + two
-    back = total - one
-    return total, (one - (total - back)) + (two - back)
 
 
 def exp_above(first: Array, more: Up) -> Up:
