@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnforge.balls import Machine, machine
+from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.certificate import Certificate, arithmetic, target_digest
 from attnforge.certification.in_context.certify import certify_box
 from attnforge.certification.in_context.kernel import certify_average_box
@@ -60,11 +60,11 @@ def certify(
 
 
 def _by_window(proof: Proof, run: Network, box: Box, model: Machine, kernel: str | None) -> Proof:
-    """With what a run by windows adds, where that is more than rounding does otherwise."""
+    """With what a run by windows adds: a lemma's rounding may hold departures of the network, which stay."""
     added = None if kernel in ("dense", "factorised") else window_rounding(run, box, model, kernel == "window")
     if added is None or not math.isfinite(proof.bound):
         return proof
-    return replace(proof, parts={**proof.parts, "rounding": max(added, proof.parts.get("rounding", 0.0))})
+    return replace(proof, parts={**proof.parts, "rounding": add_up(added, proof.parts.get("rounding", 0.0))})
 
 
 def _check_sums(run: Network, model: Machine) -> None:
