@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 from flint import arb, ctx
 
 PRECISION = 96  # bits: float64 inputs are exact, and 40 guard bits are left for a sum of 10^6 terms
@@ -33,10 +33,22 @@ def interval(low: float, high: float) -> arb:
 
 
 def upper(value: arb) -> float:
-    """A float64 above every point of the ball: ``float`` rounds to nearest, so one step further; NaN is infinity."""
-    return float(np.nextafter(float(value.upper()), np.inf)) if value.is_finite() else float("inf")
+    """A float64 not below any point of the ball: the nearest to its end, or the next one; NaN is infinity.
+
+    >>> upper(arb(0)), upper(arb(1) / 3) > 1 / 3
+    (0.0, True)
+    """
+    if not value.is_finite():
+        return math.inf
+    end = value.upper()
+    nearest = float(end)
+    return nearest if end <= nearest else math.nextafter(nearest, math.inf)
 
 
 def lower(value: arb) -> float:
-    """A float64 below every point of the ball."""
-    return float(np.nextafter(float(value.lower()), -np.inf)) if value.is_finite() else -float("inf")
+    """A float64 not above any point of the ball."""
+    if not value.is_finite():
+        return -math.inf
+    end = value.lower()
+    nearest = float(end)
+    return nearest if end >= nearest else math.nextafter(nearest, -math.inf)

@@ -189,3 +189,9 @@ def test_claims_that_part_of_the_domain_has_no_value_of_are_refused():
     network = with_head(net.network, (1, 0), claims=replace(claims, formula=f"sqrt(r[1])^2 - r[1] + {claims.formula}"))
     with pytest.raises(af.AttnforgeError, match="whole domain has values of"):
         prove_graph(Statement(network, net.target, net.target.domain, machine("float64")))
+
+
+@pytest.mark.parametrize("text", ["sqrt(abs(u))*v", "log(1 + max(u, -v))*v", "sqrt(relu(u) + min(v, 2))*u"])
+def test_kinks_that_the_domain_does_not_reach_need_no_gate(text):
+    net = af.compile(text, {"u": (0, 1), "v": (0, 1)}, 1e-3, construction="graph", require="proved")
+    assert net.certificate.bound <= 1e-3

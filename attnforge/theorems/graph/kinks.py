@@ -24,15 +24,20 @@ class Kinks:
         if name == "relu":
             return self._relu(flat[0])
         if name == "abs":
-            twice = scaled(Constant(2.0), self._relu(flat[0]))
-            return self.ridges.sum([twice, negated(flat[0])])
+            return self._larger(flat[0], negated(flat[0]))
         if name == "clamp":
             return self._clamp(*flat)
         sign = Constant(1.0 if name == "max" else -1.0)
         first, *others = (scaled(sign, each) for each in flat)
         for other in others:
-            first = self.ridges.sum([other, self._relu(self.ridges.sum([first, negated(other)]))])
+            first = self._larger(first, other)
         return scaled(sign, first)
+
+    def _larger(self, u: Value, v: Value) -> Value:
+        """V + relu(u - v), which is one of them where the range of the difference says so."""
+        apart = self.ridges.sum([u, negated(v)])
+        gate = self._relu(apart)
+        return u if gate is apart else v if gate.constant else self.ridges.sum([v, gate])
 
     def _relu(self, u: Value) -> Value:
         within = self.registers.range(u.tree)
