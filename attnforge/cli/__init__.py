@@ -7,7 +7,19 @@ import sys
 
 import typer
 
-from attnforge.cli import apply, certify, compile, constructions, demo, diagnose, experiment, inspect, measure, report
+from attnforge.cli import (
+    apply,
+    bench,
+    certify,
+    compile,
+    constructions,
+    demo,
+    diagnose,
+    experiment,
+    inspect,
+    measure,
+    report,
+)
 from attnforge.cli.command import ExpressionCommand, Group
 
 __all__ = ["app", "main"]
@@ -29,6 +41,7 @@ app.command("diagnose", epilog=diagnose.EPILOG)(diagnose.run)
 app.command("report", epilog=report.EPILOG)(report.run)
 app.command("apply", epilog=apply.EPILOG)(apply.run)
 app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
+app.command("bench", epilog=bench.EPILOG)(bench.run)
 app.add_typer(experiment.app, name="experiment")
 
 

@@ -4,7 +4,9 @@ import pytest
 
 import attnforge as af
 
-VERBS = ("compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "constructions", "experiment")
+VERBS = (
+    "compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "constructions", "bench", "experiment",
+)  # fmt: skip
 
 
 def test_version(run) -> None:
