@@ -271,8 +271,9 @@ def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
         points = apply_layer(layer, points)
     scores = points[:, 0] @ head.query @ head.memory_keys.T
     largest = 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
-    some = scores[:, np.linspace(0, scores.shape[1] - 1, SAMPLES).astype(np.int64)]
-    forms = int(np.linalg.matrix_rank(some - some.mean(axis=0))) if np.isfinite(some).all() else 1
+    some = scores[:, np.unique(np.linspace(0, scores.shape[1] - 1, SAMPLES).astype(np.int64))]
+    several = points.shape[-1] > 1 and bool(np.isfinite(some).all())
+    forms = int(np.linalg.matrix_rank(some - some.mean(axis=0))) if several else 1
     return bool(np.mean(largest ** (1 / max(forms, 1))) > CHOOSES)
 
 

@@ -35,7 +35,7 @@ ENCLOSING = 0.95  # of the way, to one who waits: the rest is rounding
 
 @dataclass(frozen=True, eq=False)
 class _Enclosed:
-    """The supremum, and the ends (D,), or along a linear form (1,), between which to look at rounding."""
+    """The supremum, and the cells (C, D), or along a linear form (C, 1), on which to look at rounding."""
 
     bound: float
     limit: str | None
@@ -121,7 +121,7 @@ def _with_rounding(statement: Statement, found: _Enclosed) -> Proof:
     if statement.kernel == "window":  # added where all is known of the network
         return Proof({"fit": found.bound, "rounding": 0.0}, limit=found.limit)
     run = MemoryRun(*read_heads(statement.run), statement.machine, found.form)
-    added = rounding(run, *evenly(found.lower, found.upper), NEGLIGIBLE * found.bound)
+    added = rounding(run, found.lower, found.upper, NEGLIGIBLE * found.bound)
     return Proof({"fit": found.bound, "rounding": added}, limit=found.limit)
 
 
@@ -139,9 +139,10 @@ def _on_a_line(line: Line, statement: Statement) -> _Enclosed:
     found = supremum(
         line.heads, line.tree, line.forms, *ends, cells=statement.effort.intervals, progress=statement.progress
     )
-    low, high = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
+    low = np.where(found.lower == line.lower, min(line.lower, line.ends[0]), found.lower)
+    high = np.where(found.upper == line.upper, max(line.upper, line.ends[1]), found.upper)
     form = LinearInput(line.weights, domain.lower.ravel(), domain.upper.ravel()) if domain.lower.size > 1 else None
-    return _Enclosed(found.bound, found.limit, np.array([low]), np.array([high]), form)
+    return _Enclosed(found.bound, found.limit, low, high, form)
 
 
 def _on_a_box(statement: Statement, target: Formula) -> _Enclosed:
@@ -150,13 +151,13 @@ def _on_a_box(statement: Statement, target: Formula) -> _Enclosed:
     lower, upper = statement.domain.lower.ravel(), statement.domain.upper.ravel()
     cells = boxes_allowed(run, effort)
     if lower.size > MOST_INPUTS or cells < FEWEST * effort.boxes:
-        return _Enclosed(math.inf, "heads too large to be looked at on enough boxes", lower, upper)
+        return _Enclosed(math.inf, "heads too large to be looked at on enough boxes", lower[None], upper[None])
     found = supremum_box(
         run, target.tree, target.names, lower, upper, cells=cells, progress=statement.progress, workers=effort.processes
     )
     size = sum(float(np.abs(np.asarray(head.memory_values) @ head.output).max()) for head in run.heads)
     bound = math.inf if found.bound > max(LOOSE * found.seen, 1e-9 * size) else found.bound
-    return _Enclosed(bound, found.limit, lower, upper)
+    return _Enclosed(bound, found.limit, *evenly(lower, upper))
 
 
 def boxes_allowed(network: Network, effort: Effort = NORMAL) -> int:

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from flint import arb_mat
 
 from attnforge.balls import precision
+from attnforge.balls.branch_and_bound import Supremum
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
 from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
-from attnforge.certification.enclosure.run import evenly, rounding
+from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
@@ -77,7 +78,7 @@ def _one_by_one(statement: Statement, tokens: int) -> Proof:
     box = statement.domain.fixed((tokens, run.features))
     ends = box.lower.ravel(), box.upper.ravel()
     proofs: list[tuple[float, float, str | None]] = []
-    known: dict[object, tuple[float, str | None]] = {}
+    known: dict[object, Supremum] = {}
     with precision(READ):
         rows = read_rows(run, tokens)
         for entry in entries_of(statement, tokens):
@@ -85,21 +86,19 @@ def _one_by_one(statement: Statement, tokens: int) -> Proof:
             line = _line(heads, entry, ends, statement)
             on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)  # refuses what overflows
             key = _key(line)
-            known[key] = known.get(key) or _along(line, statement)
-            fit, limit = known[key]
-            cells = evenly(np.array([line.lower]), np.array([line.upper]))
-            proofs.append((fit, rounding(on, *cells, NEGLIGIBLE * fit), limit))
+            found = known[key] = known.get(key) or _along(line, statement)
+            added = rounding(on, found.lower, found.upper, NEGLIGIBLE * found.bound)
+            proofs.append((found.bound, added, found.limit))
     limits = [limit for *_, limit in proofs if limit is not None]
     parts = {"fit": max(fit for fit, *_ in proofs), "rounding": max(added for _, added, _ in proofs)}
     return Proof(parts, limit=limits[0] if limits else None)
 
 
-def _along(line: Line, statement: Statement) -> tuple[float, str | None]:
-    found = supremum(
+def _along(line: Line, statement: Statement) -> Supremum:
+    return supremum(
         line.heads, line.tree, line.forms, line.lower, line.upper, cells=statement.effort.intervals,
         progress=statement.progress,
     )  # fmt: skip
-    return found.bound, found.limit
 
 
 def tokens_of(statement: Statement) -> int:

@@ -33,7 +33,7 @@ Array = npt.NDArray[np.float64]
 
 BLOCK = 2**20  # pairs of a cell and a key held at once
 PAIRS = 2**23  # pairs looked at to sharpen the bound, at most
-CELLS = 1024  # of an even cover, at first: those that matter are cut
+CELLS = 64  # of an even cover, at first: those that matter are cut
 SLACK = 1 + 2.0**-30  # for the roundings of an expression of positive terms, sums over the keys included
 CLOSE = 1.05  # cells are cut until the bound is this near to what it is at points
 TOP = 16  # cells whose middles are those points

@@ -38,7 +38,7 @@ from attnforge.targets.expression.tree import Node
 
 Array = npt.NDArray[np.float64]
 
-ORDERS = {1: 9, 2: 8, 3: 7, 4: 5}  # of models, by the number of inputs
+ORDERS = {1: 9, 2: 10, 3: 7, 4: 5}  # of models, by the number of inputs
 PIECES = {1: 8, 2: 4, 3: 2, 4: 2}
 CLOSE = 1.2  # the bound may exceed the largest error found by this factor
 BATCH = 1024  # cells cut at once

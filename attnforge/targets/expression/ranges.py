@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping
 from functools import lru_cache
 
-from flint import arb
+from flint import arb, ctx
 
 from attnforge.targets.expression.derivative import derivative
 from attnforge.targets.expression.evaluate import bounds
@@ -35,6 +35,29 @@ def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Int
     >>> [float(end) for end in range_on(parse("x*y - x"), sides)]
     [-1.0, 2.0]
     """
+    return _range(node, _Box(tuple(box.items())), cells, ctx.prec)
+
+
+class _Box:
+    """A box, the same as another whose ends are, to the last bit."""
+
+    def __init__(self, sides: tuple[tuple[str, Interval], ...]) -> None:
+        self.sides = sides
+        balls = [ball for _, side in sides for end in side for ball in (end.mid(), end.rad())]
+        known = all(end.is_finite() for _, side in sides for end in side)
+        self.key = (*(name for name, _ in sides), *(ball.man_exp() for ball in balls)) if known else (object(),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Box) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=1024)
+def _range(node: Node, known: _Box, cells: int, _bits: int) -> Interval:
+    """The same; once for each box, by whoever asks."""
+    box = dict(known.sides)
     names = [name for name in variables(node) if box[name].lower < box[name].upper]
     whole = bounds(node, box)
     if not names or is_large(node):
