@@ -28,15 +28,20 @@ Array = npt.NDArray[np.float64]
 
 MOST = 1024  # anchors along one axis
 MANY = 160  # uniform anchors that are tried where one polynomial is not enough
+TAME, ROUNDED = 2.0, 1 / 16  # times f, values that are tame in any case; the part of tol that rounding may take
 FASTEST = 1.5  # by which their number grows at most, from one that is too few to the next
 SURELY, STALLED, STALLS = 1.2, 0.7, 2  # times the anchors that leave so much of the residual, so often, are in vain
 
 
 class RowSearch:
-    """Fits by rows of one family; ``tame`` limits the size of their values, ``most`` the anchors."""
+    """Fits by rows of one family.
 
-    def __init__(self, rows: Rows, cuts: Array, tame: float, most: int) -> None:
-        self.rows, self.cuts, self.tame, self.most = rows, cuts, tame, most
+    ``tame`` limits the size of their values, as does ``rounding``, of a score of one and values of size one, as a part
+    of what is allowed; ``most`` limits the anchors.
+    """
+
+    def __init__(self, rows: Rows, cuts: Array, tame: float, rounding: float, most: int) -> None:
+        self.rows, self.cuts, self.tame, self.rounding, self.most = rows, cuts, tame, rounding, most
         self.least = math.inf
         self._tried: dict[int, dict[Place, list[Fit]]] = {}
         self._steps = deque(rows.steps)  # the one that helped last is the first to be tried
@@ -104,13 +109,16 @@ class RowSearch:
             return
         axis = self.rows.axis(count, place)
         fits = [] if axis is None else self.rows.samples(axis).fits(axis, self.cuts)
-        self._tried[count][place] = [fit for fit in fits if fit.size <= self.tame]
+        rounding = 0.0 if axis is None else self.rounding * axis.steepest
+        tame = min(self.tame, max(TAME * self.rows.size, 1 / rounding if rounding else math.inf))
+        self._tried[count][place] = [fit for fit in fits if fit.size <= tame]
 
 
 class AxisSearch:
     """Fits of the columns (M, q), given at the nodes of the panels, by anchors along the axis.
 
-    ``finest`` is the finest cut tried and ``tame`` the largest size of values: tamer ones need more anchors. ``most``
+    ``finest`` is the finest cut tried, ``tame`` the largest size of values: tamer ones need more anchors. Graded rows
+    have large scores; their values are no larger either than a ``roundoff`` of these leaves of the tolerance. ``most``
     limits the anchors, beyond MOST as well: a fit costs the cube of them.
     """
 
@@ -123,17 +131,18 @@ class AxisSearch:
         finest: float,
         most: int = MOST,
         tame: float = math.inf,
+        roundoff: float = 0.0,
     ) -> None:
         self.most, self.is_graded = min(most, MOST, in_force().anchors), len(panels.degrees) > 1
         size = float(np.abs(columns).max())
         relative = min(0.5, tol / size) if size else 0.5
         cuts = cuts_between(min(1e-2, max(0.1 * relative, 30 * finest)), finest)
         uniform = UniformRows(panels, columns, relative, tol)
-        self._searches = [RowSearch(uniform, cuts, tame, min(self.most, MANY) if self.is_graded else self.most)]
+        self._searches = [RowSearch(uniform, cuts, tame, 0.0, min(self.most, MANY) if self.is_graded else self.most)]
         self._is_uniform = not edges and not (self.is_graded and sum(panels.degrees) > MANY)
         if self.is_graded:  # one polynomial does not resolve the axis
             graded = GradedRows(panels, columns, relative, Spacing.wanted(panels, edges, tol, columns))
-            self._searches.append(RowSearch(graded, cuts, tame, self.most))
+            self._searches.append(RowSearch(graded, cuts, tame, roundoff / (ROUNDED * tol), self.most))
 
     def smallest(self, tol: float) -> Fit:
         """The fit with the fewest anchors whose residual is at most tol."""

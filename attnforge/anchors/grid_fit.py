@@ -140,7 +140,7 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
     tame = max(2 * size, min(TAMEST * size, tol / (16 * roundoff)))
     share, finest, best = 0.7 * tol, FINEST_CUT, None
     allowed = size * (tame / size) ** (1 / len(lower)) if size else tame  # the sizes of the axes multiply
-    searches = _searches(grid, tol, finest, allowed)
+    searches = _searches(grid, tol, finest, allowed, roundoff)
     for _ in range(ROUNDS):
         check_time("fitting values")
         try:
@@ -157,7 +157,7 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
                 return best
         if wild:
             finest = max(3 * finest, 3 / found.condition)  # just coarser than what was used
-            searches = _searches(grid, tol, finest, allowed)
+            searches = _searches(grid, tol, finest, allowed, roundoff)
         if error > tol:
             share *= 0.5 * tol / error
     if best is None:
@@ -257,10 +257,10 @@ def _finite(f: Sampled) -> Sampled:
     return checked
 
 
-def _searches(grid: Grid, tol: float, finest: float, tame: float = math.inf) -> list[AxisSearch]:
+def _searches(grid: Grid, tol: float, finest: float, tame: float = math.inf, roundoff: float = 0.0) -> list[AxisSearch]:
     axes = range(len(grid.panels))
-    most, share = int(MOST_ANCHORS ** (1 / len(axes))) * 4, tol / len(axes)
-    return [AxisSearch(grid.panels[a], grid.edges[a], grid.lines(a), share, finest, most, tame) for a in axes]
+    limits = (tol / len(axes), finest, int(MOST_ANCHORS ** (1 / len(axes))) * 4, tame, roundoff)
+    return [AxisSearch(grid.panels[a], grid.edges[a], grid.lines(a), *limits) for a in axes]
 
 
 def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:

@@ -24,6 +24,7 @@ Array = npt.NDArray[np.float64]
 HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
 SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or it could not be handed over
 LATE = 4  # times what a search is to take, after which it gives up: it was paced by a few evaluations
+PATIENCE, GAIN = 4, 1.001  # rounds that together gain no more than this end the climb
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
@@ -191,7 +192,8 @@ def _climb(
     worst: Array,
     steps: Iterable[Array],
 ) -> tuple[Array, float]:
-    """Take each round's steps (climbers, tries, ...) around each start, keeping what is worse."""
+    """Take each round's steps (climbers, tries, ...) around each start, keeping what is worse, while that gains."""
+    tops = [float(worst.max(initial=0.0))]
     for step in steps:
         tries = np.clip(starts[:, None] + step, box.lower, box.upper)
         errors = _errors(run, target, tries.reshape(-1, *starts.shape[1:])).reshape(step.shape[:2])
@@ -200,5 +202,8 @@ def _climb(
         better = found > worst
         starts = np.where(better.reshape(-1, *(1,) * (starts.ndim - 1)), tries[np.arange(len(starts)), best], starts)
         worst = np.maximum(worst, found)
+        tops.append(float(worst.max()))
+        if len(tops) > PATIENCE and tops[-1] <= GAIN * tops[-1 - PATIENCE]:
+            break
     top = int(worst.argmax())
     return starts[top], float(worst[top])
