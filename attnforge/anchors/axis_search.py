@@ -30,7 +30,7 @@ MOST = 1024  # anchors along one axis
 MANY = 160  # uniform anchors that are tried where one polynomial is not enough
 TAME, ROUNDED = 2.0, 1 / 16  # times f, values that are tame in any case; the part of tol that rounding may take
 FASTEST = 1.5  # by which their number grows at most, from one that is too few to the next
-SURELY, STALLED, STALLS = 1.2, 0.7, 2  # times the anchors that leave so much of the residual, so often, are in vain
+SURELY, STALLED = 1.2, 0.7  # times the anchors that leave so much of the residual: they did not help
 
 
 class RowSearch:
@@ -80,10 +80,10 @@ class RowSearch:
         """The fit of fewest anchors, at most so many, within tol: foreseen from the residuals, and bracketed."""
         low, high = self.rows.fewest - 1, most + 1
         count, stalls, residuals = max(low + 1, min(self._count, most)), 0, {low: self.rows.size}
-        while high - low > max(1, high // self.rows.resolution) and stalls < STALLS:
+        while high - low > max(1, high // self.rows.resolution) and stalls < self.rows.patience:
             hoped = max(tol, STALLED * residuals[low] if low in residuals and count > SURELY * low else math.inf)
             residuals[count] = self._residual(count, tol)
-            if not residuals[count] < hoped:
+            if self.rows.patience > 1 and not residuals[count] < hoped:
                 residuals[count] = self._residual(count, tol, True)
             stalls += not residuals[count] < hoped
             low, high = (low, count) if residuals[count] <= tol else (count, high)

@@ -40,14 +40,14 @@ class Rows(ABC):
 
     ``first`` is the number of anchors to begin with, ``start`` the place, ``steps`` lead to neighbouring places. A
     residual of ``far`` times what is wanted will not be brought there by other places. The number of anchors is found
-    to one, or to the ``resolution``-th part of it.
+    to one, or to the ``resolution``-th part of it; where it does not help ``patience`` times, what is left is rounding.
     """
 
     first: int
     fewest = 1
     start: Place
     steps: tuple[Place, ...]
-    far, resolution = 1e3, 160
+    far, resolution, patience = 1e3, 160, 2
 
     def __init__(self, panels: Panels, columns: Array, relative: float) -> None:
         self.panels, self.columns, self.relative = panels, columns, relative
@@ -132,7 +132,7 @@ class GradedRows(Rows):
     """Places count half octaves of temperature and quarter octaves of growth; the mesh is as fine as so many allow."""
 
     start, steps = (0, 0), ((-1, 0), (1, 0), (0, 1), (0, -1))
-    far, resolution = 10.0, 50
+    far, resolution, patience = 10.0, 50, 1
 
     def __init__(self, panels: Panels, columns: Array, relative: float, spacing: Spacing) -> None:
         super().__init__(panels, columns, relative)
