@@ -328,12 +328,13 @@ def _keys(rows: Array) -> list[bytes]:
 
 def _distinct(keys: list[bytes], absent: Integers) -> tuple[Integers, Integers]:
     """First occurrences (M,) of the rows that are absent, and which of these each absent row equals."""
+    if len({keys[i] for i in absent.tolist()}) == len(absent):
+        return absent, np.arange(len(absent))
     numbers: dict[bytes, int] = {}
     which = np.fromiter(
         (numbers.setdefault(keys[i], len(numbers)) for i in absent.tolist()), dtype=np.int64, count=len(absent)
     )
-    repeated = len(numbers) < len(absent)
-    return absent[np.unique(which, return_index=True)[1]] if repeated else absent, which
+    return absent[np.unique(which, return_index=True)[1]], which
 
 
 def _inside(rows: Array, domain: Box) -> npt.NDArray[np.bool_]:
