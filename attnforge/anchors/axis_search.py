@@ -21,6 +21,7 @@ from attnforge.anchors.fitting import Fit, Samples, cuts_between
 from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
+from attnforge.anchors.smooth_values import SmoothFit, smooth_fits
 from attnforge.effort import in_force
 from attnforge.errors import RefusalError
 
@@ -75,12 +76,17 @@ class AxisSearch:
             self._uniform[count] = [fit for axis in self._uniform_axes(count) for fit in samples.fits(axis, self._cuts)]
         return self._noted(_tamest(self._uniform[count], tol))
 
-    def inside(self, count: int) -> Fit:
+    def inside(self, count: int) -> Fit | SmoothFit:
         """The best fit found with ``count`` anchors on the domain, ghosts on top."""
-        samples = self._samples(2 * count)
-        fits = [fit for axis in self._axes_inside(count) for fit in samples.fits(axis, self._cuts)]
-        for growth, c in itertools.product(GROWTHS, TEMPERATURES) if self.is_graded else ():
-            fits += self._mesh_inside(count, growth, c)
+        if not self.is_graded and self.panels.degrees[0] < count:
+            samples = self._samples(1)
+            found = (fit for axis in self._axes_inside(count) for fit in smooth_fits(samples, axis, self._cuts))
+            return min(found, key=lambda fit: fit.residual)
+        samples, every = self._samples(2 * count if count <= MANY else count), 1 if count <= MANY else 6
+        axes = itertools.islice(self._axes_inside(count), 0, None, every)
+        fits = [fit for axis in axes for fit in samples.fits(axis, self._cuts)]
+        for growth, c in itertools.islice(itertools.product(GROWTHS, TEMPERATURES), 0, None, every):
+            fits += self._mesh_inside(count, growth, c) if self.is_graded else []
         return min(fits, key=lambda fit: fit.residual)
 
     @property
