@@ -21,6 +21,7 @@ from attnforge.anchors.fitting import Fit, cuts_between
 from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.rows import GradedRows, Place, Rows, UniformRows
+from attnforge.anchors.smooth_values import SmoothFit, smooth_fits
 from attnforge.effort import in_force
 from attnforge.errors import RefusalError
 
@@ -99,8 +100,8 @@ class RowSearch:
         return math.inf if fit is None else fit.residual
 
     def inside(self, count: int) -> Iterator[Fit]:
-        """Fits with ``count`` anchors on the domain, by all rows that the family would try."""
-        for axis in self.rows.inside(count):
+        """Fits with ``count`` anchors on the domain, by all rows that the family would try; of many by some of them."""
+        for axis in itertools.islice(self.rows.inside(count), 0, None, 1 if count <= MANY else 6):
             yield from self.rows.samples(axis).fits(axis, self.cuts)
 
     def _try(self, count: int, place: Place) -> None:
@@ -137,8 +138,8 @@ class AxisSearch:
         size = float(np.abs(columns).max())
         relative = min(0.5, tol / size) if size else 0.5
         cuts = cuts_between(min(1e-2, max(0.1 * relative, 30 * finest)), finest)
-        uniform = UniformRows(panels, columns, relative, tol)
-        self._searches = [RowSearch(uniform, cuts, tame, 0.0, min(self.most, MANY) if self.is_graded else self.most)]
+        self._uniform = UniformRows(panels, columns, relative, tol)
+        self._searches = [RowSearch(self._uniform, cuts, tame, 0.0, min(self.most, MANY) if self.is_graded else self.most)]
         self._is_uniform = not edges and not (self.is_graded and sum(panels.degrees) > MANY)
         if self.is_graded:  # one polynomial does not resolve the axis
             graded = GradedRows(panels, columns, relative, Spacing.wanted(panels, edges, tol, columns))
@@ -161,8 +162,12 @@ class AxisSearch:
         """The fit by ``count`` uniform anchors in all: the tamest within tol, else the one of least residual."""
         return self._searches[0].fit(count, tol)
 
-    def inside(self, count: int) -> Fit:
+    def inside(self, count: int) -> Fit | SmoothFit:
         """The best fit found with ``count`` anchors on the domain, ghosts on top."""
+        if not self.is_graded and self._uniform.panels.degrees[0] < count:
+            samples, cuts = self._uniform.sampled(1), self._searches[0].cuts
+            found = (fit for axis in self._uniform.inside(count) for fit in smooth_fits(samples, axis, cuts))
+            return min(found, key=lambda fit: fit.residual)
         fits = [fit for search in self._searches for fit in search.inside(count)]
         return min(fits, key=lambda fit: fit.residual)
 

@@ -31,6 +31,7 @@ from attnforge.anchors.fitting import FINEST_CUT, Fit
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.resolve import resolve
+from attnforge.anchors.smooth_values import SmoothFit
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
 
@@ -280,7 +281,7 @@ def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:
         fits[a] = fewer
 
 
-def _assembled(grid: Grid, fits: Sequence[Fit]) -> GridFit:
+def _assembled(grid: Grid, fits: Sequence[Fit | SmoothFit]) -> GridFit:
     """The fits' operators applied along the axes."""
     values = grid.values
     for a, fit in enumerate(fits):

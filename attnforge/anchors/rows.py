@@ -120,8 +120,12 @@ class UniformRows(Rows):
                 yield Axis.uniform(*self.ends, count + 2 * ghosts, ghosts, c)
 
     def samples(self, axis: Axis) -> Samples:
+        """Points in every panel."""
+        return self.sampled(len(axis))
+
+    def sampled(self, anchors: int) -> Samples:
         """Points in every panel, at least three an anchor: the same for numbers of anchors within a quarter."""
-        octaves = max(0, math.ceil(3 * math.log2(len(axis) / sum(self.panels.degrees))))
+        octaves = max(0, math.ceil(3 * math.log2(anchors / sum(self.panels.degrees))))
         if octaves not in self._by_density:
             dense = SAMPLED * 2 ** (octaves / 3)
             self._by_density[octaves] = self._at(self.panels.samples(dense), self.panels.samples(CHECKED * dense))

@@ -22,6 +22,7 @@ from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
 
 OWN = "Certify it against its own target"
+ALONE = ("dense", "batched", "factorised")  # kernels that round no more than every proof charges
 LIMITED = "the proof ended at {limit}: the bound may be larger than it need be"
 
 
@@ -50,18 +51,17 @@ def certify(
     run = rounded(network, dtype)
     _check_sums(run, model)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite bound, which is refused
+        added = None if kernel in ALONE else window_rounding(run, box, model, kernel == "window")
         try:
-            proof = _by_window(
-                prove(Statement(run, target, box, model, effort, progress, kernel)), run, box, model, kernel
-            )
+            proof = _by_window(prove(Statement(run, target, box, model, effort, progress, kernel)), added)
         except OutOfTimeError:
             proof = Proof({}, "sampled", (f"nothing is proved: the proof ended at {TIME}",))
-    return _certificate(proof, network, target, box, dtype, kernel)
+    kernels = (kernel,) if kernel is not None else _kernels(network, added)
+    return replace(_certificate(proof, network, target, box, dtype), kernels=kernels)
 
 
-def _by_window(proof: Proof, run: Network, box: Box, model: Machine, kernel: str | None) -> Proof:
+def _by_window(proof: Proof, added: float | None) -> Proof:
     """With what a run by windows adds: a lemma's rounding may hold departures of the network, which stay."""
-    added = None if kernel in ("dense", "factorised") else window_rounding(run, box, model, kernel == "window")
     if added is None or not math.isfinite(proof.bound):
         return proof
     return replace(proof, parts={**proof.parts, "rounding": add_up(added, proof.parts.get("rounding", 0.0))})
@@ -106,9 +106,7 @@ def _check_shapes(network: Network, target: Target) -> None:
         raise CertificateError("Heads ask and read tokens that the target has", got, OWN)
 
 
-def _certificate(
-    proof: Proof, network: Network, target: Target, box: Box, dtype: str, kernel: str | None
-) -> Certificate:
+def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype: str) -> Certificate:
     sampled = proof.status == "sampled"
     limits = () if sampled or proof.limit is None else (LIMITED.format(limit=proof.limit),)
     assumptions = proof.assumptions if sampled else (*_given(proof), arithmetic(dtype), *_own(proof), *limits)
@@ -123,21 +121,14 @@ def _certificate(
         digest=digest(network),
         target=target_digest(target),
         registers=() if sampled else proof.registers,
-        kernels=(kernel,) if kernel is not None else _kernels(network, dtype, box),
     )
 
 
-def _kernels(network: Network, dtype: str, box: Box) -> tuple[str, ...]:
+def _kernels(network: Network, windows: float | None) -> tuple[str, ...]:
     """Those that may be chosen."""
-    found = ["dense"]
-    if any(
-        each.key_rows is None and each.memory_keys is not None and factors_of(each.memory_keys)
-        for each in network.heads
-    ):
-        found.append("factorised")
-    if window_rounding(rounded(network, dtype), box, machine(dtype)) is not None:
-        found.append("window")
-    return tuple(found)
+    alone = [head for head in network.heads if head.key_rows is None and head.memory_keys is not None]
+    factorised = any(factors_of(np.asarray(head.memory_keys)) for head in alone)
+    return ("dense", *["factorised"] * factorised, *["window"] * (windows is not None))
 
 
 def _given(proof: Proof) -> tuple[str, ...]:

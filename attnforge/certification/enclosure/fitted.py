@@ -18,7 +18,7 @@ from attnforge.certification.enclosure.terms import Term, terms_of
 from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
-from attnforge.network import Network, check_architecture
+from attnforge.network import Head, Network, check_architecture
 from attnforge.targets import Box, Formula, Target
 from attnforge.targets.expression.tree import variables
 from attnforge.targets.structure.ridge import direction_of
@@ -31,6 +31,7 @@ LOOSE = 10.0  # a bound so many times the error attained is not worth stating: t
 FEWEST = 0.05  # of the boxes of a proof: with fewer it would come to no end
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 ENCLOSING = 0.95  # of the way, to one who waits: the rest is rounding
+MANY = 4096  # keys of which not all are read where some show that there is no line
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,8 @@ def _part(statement: Statement, start: float, end: float) -> Statement:
 
 
 def _with_rounding(statement: Statement, found: _Enclosed) -> Proof:
-    if statement.kernel == "window":  # added where all is known of the network
+    beside = statement.kernel == "window"  # added where all is known of the network
+    if beside or not math.isfinite(found.bound):
         return Proof({"fit": found.bound, "rounding": 0.0}, limit=found.limit)
     run = MemoryRun(*read_heads(statement.run), statement.machine, found.form)
     added = rounding(run, found.lower, found.upper, NEGLIGIBLE * found.bound)
@@ -128,9 +130,23 @@ def _with_rounding(statement: Statement, found: _Enclosed) -> Proof:
 def as_line(network: Network, target: Formula, domain: Box, machine: Machine) -> Line | None:
     """Heads and formula along a line: those of one input, or of one linear form as the dtype holds it."""
     encode, heads = read_heads(network)
-    with precision(READ):
+
+    def line(heads: tuple[Head, ...]) -> Line | None:
         exact = tuple(affine_head(encode, head, domain.lower.size) for head in heads)
         return line_of(exact, target.tree, target.names, domain, max(PARALLEL, 8 * machine.roundoff))
+
+    with precision(READ):
+        some = tuple(_thinned(head) for head in heads)
+        return None if some != heads and line(some) is None else line(heads)
+
+
+def _thinned(head: Head) -> Head:
+    """The head with some of its keys where it has many: what is no line along some of them is none."""
+    if head.memory_size <= MANY:
+        return head
+    at = np.linspace(0, head.memory_size - 1, MANY).astype(np.int64)
+    keys, values = np.asarray(head.memory_keys)[at], np.asarray(head.memory_values)[at]
+    return replace(head, memory_keys=keys, memory_values=values, claims=None)
 
 
 def _on_a_line(line: Line, statement: Statement) -> _Enclosed:
