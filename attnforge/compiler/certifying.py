@@ -21,7 +21,7 @@ from attnforge.network import Network
 from attnforge.progress import Progress
 from attnforge.targets import PromptTarget, Target
 
-KERNELS = ("dense", "factorised", "window")
+KERNELS = ("dense", "factorised", "window", "sharded")
 
 
 def certify(
@@ -49,7 +49,8 @@ def certify(
         cluster: the address of a Dask scheduler, whose workers share it instead.
         require: ``"proved"`` or ``"conditional"``: refuse a certificate that says less.
         progress: True shows how far the proof is; a callable is told (fraction, text).
-        kernel: ``"dense"``, ``"factorised"`` or ``"window"``, for a run by that alone (``net.module(kernel=...)``).
+        kernel: ``"dense"``, ``"factorised"``, ``"window"`` or ``"sharded"``, for a run by that alone
+            (``net.module(kernel=...)``).
     """
     if kernel not in (None, *KERNELS):
         raise CertificateError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Leave it out for all")
