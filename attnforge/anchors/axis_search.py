@@ -9,6 +9,7 @@ nothing is trained.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -139,7 +140,8 @@ class AxisSearch:
         relative = min(0.5, tol / size) if size else 0.5
         cuts = cuts_between(min(1e-2, max(0.1 * relative, 30 * finest)), finest)
         self._uniform = UniformRows(panels, columns, relative, tol)
-        self._searches = [RowSearch(self._uniform, cuts, tame, 0.0, min(self.most, MANY) if self.is_graded else self.most)]
+        few = min(self.most, MANY) if self.is_graded else self.most
+        self._searches = [RowSearch(self._uniform, cuts, tame, 0.0, few)]
         self._is_uniform = not edges and not (self.is_graded and sum(panels.degrees) > MANY)
         if self.is_graded:  # one polynomial does not resolve the axis
             graded = GradedRows(panels, columns, relative, Spacing.wanted(panels, edges, tol, columns))

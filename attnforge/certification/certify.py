@@ -17,6 +17,7 @@ from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
+from attnforge.lemmas.shards import check_shards
 from attnforge.network import Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
@@ -50,6 +51,8 @@ def certify(
     model, box = machine(dtype), domain or target.domain
     run = rounded(network, dtype)
     _check_sums(run, model)
+    if kernel == "sharded":  # what is proved of a dense run is true of it
+        _check_shards(run, model)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite bound, which is refused
         added = None if kernel in ALONE else window_rounding(run, box, model, kernel == "window")
         try:
@@ -78,6 +81,12 @@ def _check_sums(run: Network, model: Machine) -> None:
             requirement = f"Sums over the keys of a head must stay below {largest:.2g}"
             got = f"{head.memory_size:,} keys with values up to {reach / head.memory_size:.2g}"
             raise RefusalError(requirement, got, "Scale the target, or use a wider dtype")
+
+
+def _check_shards(run: Network, model: Machine) -> None:
+    heads = [head for head in run.heads if not head.is_small]
+    smallest = float(np.finfo(np.float64 if model.bytes == 8 else np.float32).tiny)
+    check_shards([None if head.key_rows is not None else head.memory_values for head in heads], smallest=smallest)
 
 
 def _check_shapes(network: Network, target: Target) -> None:

@@ -19,6 +19,7 @@ from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
 from attnforge.network import Head, Network, check_architecture
+from attnforge.parallel import Processes
 from attnforge.targets import Box, Formula, Target
 from attnforge.targets.expression.tree import variables
 from attnforge.targets.structure.ridge import direction_of
@@ -169,7 +170,14 @@ def _on_a_box(statement: Statement, target: Formula) -> _Enclosed:
     if lower.size > MOST_INPUTS or cells < FEWEST * effort.boxes:
         return _Enclosed(math.inf, "heads too large to be looked at on enough boxes", lower[None], upper[None])
     found = supremum_box(
-        run, target.tree, target.names, lower, upper, cells=cells, progress=statement.progress, workers=effort.processes
+        run,
+        target.tree,
+        target.names,
+        lower,
+        upper,
+        cells=cells,
+        progress=statement.progress,
+        processes=Processes(effort.workers, effort.cluster),
     )
     size = sum(float(np.abs(np.asarray(head.memory_values) @ head.output).max()) for head in run.heads)
     bound = math.inf if found.bound > max(LOOSE * found.seen, 1e-9 * size) else found.bound

@@ -16,6 +16,7 @@ from attnforge.certification.enclosure.run import MemoryRun, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Network, Term, apply
+from attnforge.parallel import Processes
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import evaluate
 
@@ -161,7 +162,7 @@ def test_what_ended_the_search_is_said(monkeypatch):
 @pytest.mark.slow
 def test_processes_find_the_same_numbers():
     network, tree, ends = compiled(*CASES[0])
-    one, two = (proved(network, tree, ends, workers=workers) for workers in (1, 2))
+    one, two = (proved(network, tree, ends, processes=Processes(workers)) for workers in (1, 2))
     for name in ("lower", "upper", "bounds", "seen"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
