@@ -174,8 +174,8 @@ def test_every_entry_of_every_token_enters_the_bound(dtype):
     net, prompt = attention_prompt(*(w[:3, :2] for w in ONE), data_bound=2.0, tokens=9, dtype=dtype)
     x = np.concatenate([RNG.uniform(-2, 2, size=(6, 9, 3)), RNG.choice([-2.0, 0.0, 2.0], size=(6, 9, 3))])
     wanted, before, beaten = prompt.exact(x), prompt.bound(9), 0
-    for number, entry in enumerate(np.ndindex(prompt.tokens.shape)):
-        for changed in (CHANGES[number % 5], CHANGES[(number + 2) % 5]):  # of each entry two, of each column all
+    for entry in np.ndindex(prompt.tokens.shape):
+        for changed in (CHANGES[sum(entry) % 5], CHANGES[(sum(entry) + 2) % 5]):  # two an entry, all in every column
             tokens = prompt.tokens.copy()
             if isinstance(changed, float):
                 tokens[entry] *= changed
