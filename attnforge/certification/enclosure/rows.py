@@ -73,8 +73,8 @@ def _one_by_one(statement: Statement, tokens: int) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
     run = statement.run
     keys = sum(head.memory_size for head in run.heads)
-    cells, effort = CELLS_A_KEY * keys, statement.effort
-    if cells > effort.intervals or BALLS * cells * keys > effort.pairs:
+    needed, effort = CELLS_A_KEY * keys, statement.effort
+    if needed > effort.intervals or BALLS * needed * keys > effort.pairs:
         raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")
     box = statement.domain.fixed((tokens, run.features))
     ends = box.lower.ravel(), box.upper.ravel()
