@@ -33,6 +33,7 @@ Array = npt.NDArray[np.float64]
 
 APART = 1.0  # what a score may vary by beside the form: weights are then known up to a factor e
 CELLS_A_KEY = 20  # cells that an expansion needs: with fewer it would come to no end
+BALLS = 10  # pairs of a box and a key that are enclosed in float64 while one is in balls, to a factor of 2
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 
 
@@ -72,8 +73,9 @@ def _at_once(statement: Statement, tokens: int) -> Proof | None:
 def _one_by_one(statement: Statement, tokens: int) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
     run = statement.run
-    keys = max((head.memory_size for head in run.heads), default=0)
-    if keys > statement.effort.intervals // CELLS_A_KEY:
+    keys = sum(head.memory_size for head in run.heads)
+    needed, effort = CELLS_A_KEY * keys, statement.effort
+    if needed > effort.intervals or BALLS * needed * keys > effort.pairs:
         raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")
     box = statement.domain.fixed((tokens, run.features))
     ends = box.lower.ravel(), box.upper.ravel()
