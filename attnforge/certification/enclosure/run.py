@@ -34,6 +34,7 @@ Array = npt.NDArray[np.float64]
 BLOCK = 2**20  # pairs of a cell and a key held at once
 PAIRS = 2**23  # pairs looked at to sharpen the bound, at most
 CELLS = 64  # of an even cover, at first: those that matter are cut
+PARTS = 8  # of an interval that matters
 SLACK = 1 + 2.0**-30  # for the roundings of an expression of positive terms, sums over the keys included
 CLOSE = 1.05  # cells are cut until the bound is this near to what it is at points
 TOP = 16  # cells whose middles are those points
@@ -67,8 +68,18 @@ def rounding(run: Run, lower: Array, upper: Array, enough: float = 0.0) -> float
             seen[top] = run.on(middle, middle, sharp=True)
         return Found.of(bound, seen, (highs - lows).argmax(axis=1))
 
+    lower, upper = _finer(run, lower, upper, enough) if lower.shape[1] == 1 else (lower, upper)
     rules = Rules(CLOSE, len(lower) + PAIRS // run.keys, negligible=enough)
     return branch_and_bound(look, lower, upper, rules).bound * SLACK
+
+
+def _finer(run: Run, lower: Array, upper: Array, enough: float) -> tuple[Array, Array]:
+    """Intervals (C, 1), those with more than enough in parts: halving them takes as many looks and more time."""
+    large = run.on(lower, upper) > enough
+    edges = np.linspace(lower[large], upper[large], PARTS + 1)
+    ends = ((lower, edges[:-1]), (upper, edges[1:]))
+    low, high = (np.concatenate([whole[~large], parts.reshape(-1, 1)]) for whole, parts in ends)
+    return low, high
 
 
 def evenly(lower: Array, upper: Array, cells: int = CELLS) -> tuple[Array, Array]:

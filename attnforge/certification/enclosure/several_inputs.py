@@ -41,8 +41,9 @@ Array = npt.NDArray[np.float64]
 
 ORDERS = {1: 9, 2: 10, 3: 7, 4: 5}  # of models, by the number of inputs
 PIECES = {1: 8, 2: 4, 3: 2, 4: 2}
-CLOSE = 1.2  # the bound may exceed the largest error found by this factor
+CLOSE = 1.15  # the bound may exceed the largest error found by this factor
 BATCH = 1024  # cells cut at once
+FIRST = 256.5  # of them at first, about: fewer take no less time
 WORTH_SHARING = 4  # blocks of them, below which no processes are asked to help
 ALONE = Processes()
 BLOCK = 2**20  # numbers of one array held at once
@@ -138,8 +139,10 @@ def _numbered(error: ErrorOnBoxes, number: int, lower: Array, upper: Array) -> t
 
 
 def first_boxes(error: ErrorOnBoxes, low: Array, high: Array) -> tuple[Array, Array]:
-    """The box, cut where the formula has kinks in one input."""
-    edges = [np.array([a, *cuts, b]) for a, b, cuts in zip(low, high, error.kinks(low, high), strict=True)]
+    """The box, cut evenly and where the formula has kinks in one input."""
+    even = [np.linspace(a, b, int(FIRST ** (1 / len(low))) + 1)[1:-1] for a, b in zip(low, high, strict=True)]
+    cuts = [np.unique([*some, *more]) for some, more in zip(even, error.kinks(low, high), strict=True)]
+    edges = [np.array([a, *some[(a < some) & (some < b)], b]) for a, b, some in zip(low, high, cuts, strict=True)]
     pieces = [list(pairwise(edge.tolist())) for edge in edges]
     boxes = np.array(list(product(*pieces)))
     return boxes[..., 0], boxes[..., 1]
