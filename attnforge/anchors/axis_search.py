@@ -83,11 +83,11 @@ class RowSearch:
         low, high = self.rows.fewest - 1, most + 1
         count, stalls, residuals = max(low + 1, min(self._count, most)), 0, {low: self.rows.size}
         while high - low > max(1, high // self.rows.resolution) and stalls < self.rows.patience:
-            hoped = max(tol, STALLED * residuals[low] if low in residuals and count > SURELY * low else math.inf)
+            hopes, hoped = high > most and count > SURELY * low, max(tol, STALLED * residuals[low])
             residuals[count] = self._residual(count, tol)
-            if self.rows.patience > 1 and not residuals[count] < hoped:
+            if hopes and self.rows.patience > 1 and not residuals[count] < hoped:
                 residuals[count] = self._residual(count, tol, True)
-            stalls += not residuals[count] < hoped
+            stalls += hopes and not residuals[count] < hoped
             low, high = (low, count) if residuals[count] <= tol else (count, high)
             count = _foreseen(residuals, low, high, tol, self.rows.resolution)
         if high > most:
