@@ -107,7 +107,7 @@ class Runnable:
         It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
         is no longer covered by the certificate. A dtype other than the compiled one is not covered either. ``kernel``
         is how attention runs: ``auto`` chooses by the numbers of the network among those that the certificate covers;
-        ``dense``, ``factorised`` or ``window`` is taken or refused, and warned of where the certificate does not cover
+        ``dense``, ``batched``, ``factorised`` or ``window`` is taken or refused, and warned of where that does not cover
         it (``af.certify(net, kernel=...)`` may).
         """
         import torch
