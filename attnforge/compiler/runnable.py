@@ -107,8 +107,8 @@ class Runnable:
         It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
         is no longer covered by the certificate. A dtype other than the compiled one is not covered either. ``kernel``
         is how attention runs: ``auto`` chooses by the numbers of the network among those that the certificate covers;
-        ``dense``, ``batched``, ``factorised`` or ``window`` is taken or refused, and warned of where that does not cover
-        it (``af.certify(net, kernel=...)`` may).
+        ``dense``, ``batched``, ``factorised`` or ``window`` is taken or refused, and warned of where it is not covered
+        (``af.certify(net, kernel=...)`` may).
         """
         import torch
 
