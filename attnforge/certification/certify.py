@@ -18,12 +18,12 @@ from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
 from attnforge.lemmas.shards import check_shards
-from attnforge.network import Network, digest, output_shape, rounded
+from attnforge.network import Head, Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
 
 OWN = "Certify it against its own target"
-ALONE = ("dense", "batched", "factorised")  # kernels that round no more than every proof charges
+ALONE = ("dense", "batched", "factorised", "sharded")  # kernels that round no more than every proof charges
 LIMITED = "the proof ended at {limit}: the bound may be larger than it need be"
 
 
@@ -48,6 +48,7 @@ def certify(
     if isinstance(target, KernelAverage):
         return certify_average_box(network, target if domain is None else target.on(domain), dtype)
     _check_shapes(network, target)
+    _check_served(network, kernel)
     model, box = machine(dtype), domain or target.domain
     run = rounded(network, dtype)
     _check_sums(run, model)
@@ -135,9 +136,22 @@ def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype
 
 def _kernels(network: Network, windows: float | None) -> tuple[str, ...]:
     """Those that may be chosen."""
-    alone = [head for head in network.heads if head.key_rows is None and head.memory_keys is not None]
-    factorised = any(factors_of(np.asarray(head.memory_keys)) for head in alone)
-    return ("dense", *["factorised"] * factorised, *["window"] * (windows is not None))
+    batched, factorised = any(head.is_small for head in network.heads), any(map(_is_product, network.heads))
+    chosen = {"dense": True, "batched": batched, "factorised": factorised, "window": windows is not None}
+    return tuple(name for name, is_chosen in chosen.items() if is_chosen)
+
+
+def _is_product(head: Head) -> bool:
+    constant = head.key_rows is None and head.memory_keys is not None
+    return constant and factors_of(np.asarray(head.memory_keys)) is not None
+
+
+def _check_served(network: Network, kernel: str | None) -> None:
+    """Refuse a kernel by which no module runs; windows are refused where they are bounded."""
+    large = [head for head in network.heads if not head.is_small]
+    if (kernel == "batched" and large) or (kernel == "factorised" and not (large and all(map(_is_product, large)))):
+        wanted = "few keys, their own token and constants" if kernel == "batched" else "products of constant keys"
+        raise RefusalError(f"The {kernel} kernel needs heads over {wanted}", "other heads", "Use another kernel")
 
 
 def _given(proof: Proof) -> tuple[str, ...]:

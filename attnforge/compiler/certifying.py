@@ -21,7 +21,7 @@ from attnforge.network import Network
 from attnforge.progress import Progress
 from attnforge.targets import PromptTarget, Target
 
-KERNELS = ("dense", "factorised", "window", "sharded")
+KERNELS = ("dense", "batched", "factorised", "window", "sharded")
 
 
 def certify(
@@ -49,8 +49,8 @@ def certify(
         cluster: the address of a Dask scheduler, whose workers share it instead.
         require: ``"proved"`` or ``"conditional"``: refuse a certificate that says less.
         progress: True shows how far the proof is; a callable is told (fraction, text).
-        kernel: ``"dense"``, ``"factorised"``, ``"window"`` or ``"sharded"``, for a run by that alone
-            (``net.module(kernel=...)``).
+        kernel: ``"dense"``, ``"batched"``, ``"factorised"``, ``"window"`` or ``"sharded"``, for a run by that alone
+            (``net.module(kernel=...)``); refused where it cannot serve.
     """
     if kernel not in (None, *KERNELS):
         raise CertificateError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Leave it out for all")

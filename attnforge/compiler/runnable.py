@@ -112,9 +112,9 @@ class Runnable:
         It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
         is no longer covered by the certificate. A dtype other than the compiled one is not covered either. ``kernel``
         is how attention runs: ``auto`` chooses by the numbers of the network among those that the certificate covers;
-        ``dense``, ``factorised``, ``window`` or ``sharded`` is taken or refused, and warned of where the certificate
-        does not cover it (``af.certify(net, kernel=...)`` may). ``shards`` are those of the sharded kernel, which
-        ``attnforge.runtime.over_processes`` and ``over_cluster`` hand to other processes.
+        ``dense``, ``batched``, ``factorised``, ``window`` or ``sharded`` is taken or refused, and warned of where the
+        certificate does not cover it (``af.certify(net, kernel=...)`` may). ``shards`` are those of the sharded kernel,
+        which ``attnforge.runtime.over_processes`` and ``over_cluster`` hand to other processes.
         """
         import torch
 

@@ -1,12 +1,12 @@
-"""The dense kernel: like heads stacked, and run at once.
+"""The dense and the batched kernel: like heads stacked, and run at once.
 
-Three cases, by what the keys are. *Few constants, and the own token*: a million attentions of three keys would drown in
-the overhead of ``scaled_dot_product_attention``, so their softmax is written out, in float32 or better, queries last in
-memory: softmax over a few numbers side by side is slow, over a few rows it is as fast as its exponentials. Certificates
-rest on this (:attr:`attnforge.network.Head.is_small`). *Many constants*: the whole batch is one long row of queries.
-*Rows*: ordinary attention; where one second input serves the batch, again one long row of queries. Values are
-zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a kernel an order of
-magnitude slower. The sharpness is folded into the weights, so the scale is 1.
+Three cases, by what the keys are. *Few constants, and the own token*, the batched kernel: a million attentions of three
+keys would drown in the overhead of ``scaled_dot_product_attention``, so their softmax is written out, in float32 or
+better, queries last in memory: softmax over a few numbers side by side is slow, over a few rows it is as fast as its
+exponentials. Certificates rest on this (:attr:`attnforge.network.Head.is_small`). *Many constants*: the whole batch is
+one long row of queries. *Rows*: ordinary attention; where one second input serves the batch, again one long row of
+queries. Values are zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a
+kernel an order of magnitude slower. The sharpness is folded into the weights, so the scale is 1.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from attnforge.network import (
     rows_named,
 )
 from attnforge.network.apply import check_rows
+from attnforge.network.layers import FEW
 from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
 from attnforge.runtime.dense import HeadGroup, group_heads, rows_key, write
 from attnforge.runtime.factorised import FactorisedHead
@@ -31,7 +32,7 @@ from attnforge.runtime.sharded import ShardedHead
 from attnforge.runtime.weights import keep
 from attnforge.runtime.window import WindowHead
 
-KERNELS = ("auto", "dense", "factorised", "window", "sharded")
+KERNELS = ("auto", "dense", "batched", "factorised", "window", "sharded")
 AnyHead = HeadGroup | FactorisedHead | WindowHead | ShardedHead
 WORTH = 16  # times as many keys as a window holds, from which on it is chosen
 
@@ -43,10 +44,10 @@ class AttentionNetwork(nn.Module):
     domain pass through. ``torch.autocast`` around it changes nothing. With ``trainable`` every weight is a parameter,
     else a buffer; and heads run densely, since training keeps no structure.
 
-    ``kernel``: ``auto`` runs heads whose keys are a product of small sets ``factorised``, many keys in even rows by
-    ``window`` (in float64), others ``dense``; or one of these for all heads, refused where it cannot serve. Heads that
-    are ``sharded`` have their keys in so many ``shards``, taken one after the other, or by other processes
-    (:mod:`.many_machines`).
+    ``kernel``: ``auto`` runs like heads of few keys ``batched``, their softmax written out, heads whose keys are a
+    product of small sets ``factorised``, many keys in even rows by ``window`` (in float64), others ``dense``; or one of
+    these for all heads, refused where it cannot serve. Heads that are ``sharded`` have their keys in so many
+    ``shards``, taken one after the other, or by other processes (:mod:`.many_machines`).
     """
 
     def __init__(
@@ -227,7 +228,7 @@ def _kernels(heads: list[Head], dtype: torch.dtype, trainable: bool, kernel: str
     if kernel == "sharded":
         small = heads[0].is_small
         return [HeadGroup(heads, dtype, False)] if small else [ShardedHead(head, dtype, shards) for head in heads]
-    served = [] if kernel == "dense" else [found for head in heads if (found := factors(head)) is not None]
+    served = [] if kernel in ("dense", "batched") else [found for head in heads if (found := factors(head)) is not None]
     if len(served) < len(heads):
         return [HeadGroup(heads, dtype, trainable)]
     return [FactorisedHead(head, found, dtype) for head, found in zip(heads, served, strict=True)]
@@ -263,11 +264,12 @@ def _refused_window() -> list[WindowHead]:
 
 
 def _check_served(network: Network, kernel: str, trainable: bool) -> None:
-    """Raise where a kernel that was asked for cannot serve: heads of few keys are written out whatever it is."""
-    if kernel != "factorised":
-        return
+    """Raise where a kernel that was asked for cannot serve: heads of few keys are batched whatever it is."""
     large = [head for head in network.heads if not head.is_small]
-    if trainable or not large or any(factors(head) is None for head in large):
+    if kernel == "batched" and large:
+        requirement = f"The batched kernel needs heads of at most {FEW} keys, their own token and constants"
+        raise RefusalError(requirement, f"{len(large)} of more, or of other tokens", "Use 'auto'")
+    if kernel == "factorised" and (trainable or not large or any(factors(head) is None for head in large)):
         got = "weights to be trained" if trainable else "keys that are no product, or few"
         raise RefusalError("The factorised kernel needs heads over products of constant keys", got, "Use 'auto'")
 

@@ -18,13 +18,12 @@ from torch import Tensor, nn
 
 from attnforge.lemmas.window import MOST, Row, half_width
 from attnforge.network import Head
-from attnforge.runtime.dense import asking_rows, row_indices
+from attnforge.runtime.dense import HELD, asking_rows, joined, row_indices
 from attnforge.runtime.weights import keep
-from attnforge.runtime.window_loop import line_loop, product_loop
 
 Array = npt.NDArray[np.float64]
 
-COMPILED = 2**21  # weights of a batch from which on the compiled loop is worth its start
+COMPILED = 2**19  # weights of a batch from which on the compiled loop is worth its start
 
 
 class WindowHead(nn.Module):
@@ -56,22 +55,29 @@ class WindowHead(nn.Module):
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
         small = len(asking) * math.prod(self.counts) < COMPILED
         if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
-            keys, weights = self._near(asking)
-            total = self.values.flatten(1)[:, keys].reshape(len(self.values), len(asking), *self.counts)
-            for each in reversed(weights):  # row by row, as the compiled loop
-                total = (total * each.reshape(len(asking), *[1] * (total.dim() - 3), -1)).sum(dim=-1)
-            return total
+            parts = torch.split(asking, max(1, HELD // math.prod(self.counts)))
+            return joined([self._mean(part) for part in parts], 1)
+        from attnforge.runtime.window_loop import line, product  # numba takes a second to import
+
         values = self.values.numpy()
         out = np.empty((len(values), len(asking)), dtype=values.dtype)
         tables = [_table(*each) for each in zip(self._sharpness, self.counts, strict=True)]
         rows = np.array([[row.tie, row.spacing, row.sharpness] for row in self.rows])
+        given = asking.numpy(), self.queries.numpy(), rows
         if len(self.rows) == 1:
-            line_loop(*self.counts)(asking.numpy(), self.queries.numpy(), rows, *tables, values, out)
-            return torch.from_numpy(out)
-        alone = MOST - len(self.rows)  # rows of one key in front
-        tables, cube = [np.ones(1)] * alone + tables, values.reshape(len(values), *[1] * alone, *self.sizes)
-        product_loop(*[1] * alone, *self.counts)(asking.numpy(), self.queries.numpy(), rows, *tables, cube, out)
+            line(*given, *tables, values, out)
+        else:
+            alone = MOST - len(self.rows)  # rows of one key in front
+            product(*given, *[(1.0,)] * alone, *tables, values.reshape(-1, *[1] * alone, *self.sizes), out)
         return torch.from_numpy(out)
+
+    def _mean(self, asking: Tensor) -> Tensor:
+        """Means (v, N) by torch: row by row, as the compiled loop."""
+        keys, weights = self._near(asking)
+        total = self.values.flatten(1)[:, keys].reshape(len(self.values), len(asking), *self.counts)
+        for each in reversed(weights):
+            total = (total * each.reshape(len(asking), *[1] * (total.dim() - 3), -1)).sum(dim=-1)
+        return total
 
     def weights(self, state: Tensor, _context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key), zero where they are left out."""
@@ -118,7 +124,6 @@ class WindowHead(nn.Module):
         return keys, weights
 
 
-def _table(c: float, count: int) -> Array:
+def _table(c: float, count: int) -> tuple[float, ...]:
     """Factors of weights of the keys around the nearest."""
-    m = np.arange(count, dtype=np.float64) - count // 2
-    return np.asarray(np.exp(-c * m * (m - 1) / 2))
+    return tuple(math.exp(-c * m * (m - 1) / 2) for m in range(-(count // 2), count - count // 2))

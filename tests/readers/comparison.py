@@ -66,6 +66,8 @@ def _compare(case: Case, dtype: str, points: Array, order: int, tally: Tally, wh
     runs = {"torch": _torch(case, dtype, points)}
     if any(factors(head) for head in case.network.heads):
         runs["torch, dense"] = _torch(case, dtype, points, "dense")
+    if case.network.heads and all(head.is_small for head in case.network.heads):
+        runs["torch, batched"] = _torch(case, dtype, points, "batched")
     if dtype == "float64":
         with np.errstate(all="ignore"):
             tokens, context = case.split(points)

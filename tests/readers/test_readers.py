@@ -34,6 +34,7 @@ def test_runs_lie_in_the_checkers_enclosures():
         narrow, runs = found.counts[f"{dtype}: narrow enclosures"], found.counts[f"{dtype}: torch"]
         assert narrow > len(SEEDS) / 2, "most enclosures say something"
         assert runs > 0.9 * len(SEEDS), "few networks are refused"
+        assert found.counts[f"{dtype}: torch, batched"] > len(SEEDS) / 10
 
 
 def test_kernels_lie_in_the_same_enclosures():
