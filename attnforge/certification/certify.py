@@ -17,7 +17,7 @@ from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
-from attnforge.lemmas.shards import check_shards
+from attnforge.lemmas.shards import ASSUMED, check_shards
 from attnforge.network import Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
@@ -59,6 +59,8 @@ def certify(
             )
         except OutOfTimeError:
             proof = Proof({}, "sampled", (f"nothing is proved: the proof ended at {TIME}",))
+    if kernel == "sharded":
+        proof = replace(proof, assumptions=(*proof.assumptions, ASSUMED))
     return _certificate(proof, network, target, box, dtype, kernel)
 
 
