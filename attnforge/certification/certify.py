@@ -17,7 +17,7 @@ from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
-from attnforge.lemmas.shards import check_shards
+from attnforge.lemmas.shards import ASSUMED, check_shards
 from attnforge.network import Head, Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
@@ -60,6 +60,8 @@ def certify(
             proof = _by_window(prove(Statement(run, target, box, model, effort, progress, kernel)), added)
         except OutOfTimeError:
             proof = Proof({}, "sampled", (f"nothing is proved: the proof ended at {TIME}",))
+    if kernel == "sharded":
+        proof = replace(proof, assumptions=(*proof.assumptions, ASSUMED))
     kernels = (kernel,) if kernel is not None else _kernels(network, added)
     return replace(_certificate(proof, network, target, box, dtype), kernels=kernels)
 

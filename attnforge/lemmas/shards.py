@@ -45,6 +45,7 @@ from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
 
+ASSUMED = "keys in parts of at least 64, merged in any order, wherever they are; the exponential of zero is one"
 SERVED = "The sharded kernel needs heads over constant keys, at least 64 a shard"
 
 

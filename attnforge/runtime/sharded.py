@@ -21,10 +21,14 @@ from torch import Tensor, nn
 
 from attnforge.lemmas.shards import part_count
 from attnforge.network import Head
-from attnforge.runtime.dense import HELD, asking_rows, row_indices, wide
+from attnforge.runtime.dense import asking_rows, row_indices, wide
 from attnforge.runtime.weights import keep
 
-KEYS = 2**12  # taken at once: rows of scores long enough for a product of matrices, short enough for caches
+KEYS = 2**12  # taken at once: rows of scores long enough for a product of matrices
+HELD = 2**16  # scores at once: half a megabyte in float64, which caches hold several of
+# Below the first an exponential is less than the smallest normal number; above the second it is computed fast, and
+# between them it is less than that of the second by less than half that number.
+FAINT = {torch.float64: (-708.4, -708.0), torch.float32: (-87.34, -87.0)}
 
 
 class Partial(NamedTuple):
@@ -50,7 +54,7 @@ def partial(queries: Tensor, keys: Tensor, values: Tensor) -> Partial:
 def merge(one: Partial, other: Partial) -> Partial:
     """What both know together: associative and commutative but for rounding."""
     largest = torch.maximum(one.largest, other.largest)
-    a, b = torch.exp(one.largest - largest), torch.exp(other.largest - largest)
+    a, b = _exponential(one.largest - largest), _exponential(other.largest - largest)
     weighted = one.weighted * a[:, None] + other.weighted * b[:, None]
     return Partial(largest, one.weight * a + other.weight * b, weighted)
 
@@ -123,5 +127,17 @@ def _part(queries: Tensor, keys: Tensor, values: Tensor) -> Partial:
     """One exponential of every score, written out."""
     scores = queries @ wide(keys).T
     largest = scores.amax(dim=1)
-    weights = torch.exp(scores - largest[:, None])
+    weights = _exponential(scores - largest[:, None])
     return Partial(largest, weights.sum(dim=1), weights @ wide(values))
+
+
+def _exponential(exponents: Tensor) -> Tensor:
+    """What is below the smallest normal number vanishes: it would take ten times as long as all others.
+
+    The exponents are overwritten, unless something is differentiated.
+    """
+    vanishing, least = FAINT[exponents.dtype]
+    faint = exponents < vanishing
+    if exponents.requires_grad:
+        return torch.exp(exponents.clamp(min=least)).masked_fill(faint, 0.0)
+    return exponents.clamp_(min=least).exp_().masked_fill_(faint, 0.0)
