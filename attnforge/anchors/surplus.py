@@ -52,8 +52,7 @@ class Surpluses:
         self.blocks = self.levels = np.zeros((0, len(free)), dtype=np.int64)
         self.owner, self.expanded, self.sizes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool), np.zeros(0)
         self._block_keys, self._term_keys = _Keys(), _Keys()
-        self.surpluses = np.zeros((0, 0))
-        self._partial = [np.zeros((0, 0))] * len(free)  # values, after D was applied along the axes before each
+        self.values = self.surpluses = np.zeros((0, 0))
         self._add(np.zeros((1, len(free)), dtype=np.int64))
 
     def __len__(self) -> int:
@@ -98,9 +97,10 @@ class Surpluses:
         levels, owner = _terms(blocks)
         values = self.f(self.points[levels])
         start, outputs = len(self), values.shape[1]
+        self.values = np.vstack([self.values.reshape(start, outputs), values])
         self._term_keys.add(levels @ self._steps)
         self._block_keys.add(blocks @ self._steps)
-        found = self._found(levels, values)
+        found = self._found(levels, outputs)
         self.surpluses = np.vstack([self.surpluses.reshape(start, outputs), found])
         sizes = np.zeros(len(blocks))
         np.maximum.at(sizes, owner, np.abs(found).max(axis=1))
@@ -109,23 +109,19 @@ class Surpluses:
         self.sizes = np.append(self.sizes, sizes)
         self.expanded = np.append(self.expanded, np.zeros(len(blocks), dtype=bool))
 
-    def _found(self, levels: Integers, values: Array) -> Array:
-        """Surpluses (N, k) of new terms: D along one axis after the other, each on what the ones before it left.
-
-        That is a sum of degrees of lookups instead of their product; what is left after every axis is kept for later.
-        """
-        start, keys = len(self), levels @ self._steps
-        for a in range(levels.shape[1]):
-            known = self._partial[a]
-            self._partial[a] = known = np.vstack([known.reshape(start, values.shape[1]), values])
-            values = values.copy()
-            for degree in range(1, int(levels[:, a].max(initial=0)) + 1):
-                members = np.flatnonzero(levels[:, a] == degree)
-                below = keys[members, None] - self._steps[a] * np.arange(degree, -1, -1)
-                values[members] = np.tensordot(
-                    self._differences[degree, : degree + 1], known[self._term_keys.find(below)], axes=(0, 1)
-                )
-        return values
+    def _found(self, levels: Integers, outputs: int) -> Array:
+        """Surpluses (N, k): rows of D on the box of values below each term."""
+        surpluses = np.empty((len(levels), outputs))
+        for members, axes, degrees in patterns(levels):
+            weights = np.ones(1)
+            for degree in degrees:
+                weights = np.multiply.outer(weights, self._differences[degree, : degree + 1]).ravel()
+            box = np.indices([degree + 1 for degree in degrees], dtype=np.int64).reshape(len(degrees), len(weights))
+            size = max(1, CHUNK // (len(weights) * outputs))
+            for i in range(0, len(members), size):
+                below = self._term_keys.find(self._steps[axes[i : i + size]] @ box)
+                surpluses[members[i : i + size]] = np.tensordot(self.values[below], weights, axes=(1, 0))
+        return surpluses
 
 
 def evaluate(levels: Integers, surpluses: Array, basis: Array) -> Array:

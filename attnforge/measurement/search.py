@@ -26,7 +26,7 @@ HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last st
 SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or it could not be handed over
 LATE = 4  # times what a search is to take, after which it gives up: it was paced by a few evaluations
 LARGE = 2.0**-31  # of the values: a thousand times what those of a formula in float64 may be wrong by
-PATIENCE, GAIN = 4, 1.001  # rounds that together gain no more than this end the climb
+PATIENCE, GAIN = 6, 1.001  # rounds that together gain no more than this end the climb
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
