@@ -99,7 +99,7 @@ def supremum_box(
 
     rules = Rules(close, cells, BATCH, blind="what the proof's own float64 numbers can tell")
     with processes.sharing() as pool:
-        return branch_and_bound(look, *first_boxes(error, low, high), rules, progress)
+        return branch_and_bound(look, *first_boxes(error, low, high, min(cells, FIRST)), rules, progress)
 
 
 def error_on_box(
@@ -138,9 +138,9 @@ def _numbered(error: ErrorOnBoxes, number: int, lower: Array, upper: Array) -> t
     return number, error.block(lower, upper)
 
 
-def first_boxes(error: ErrorOnBoxes, low: Array, high: Array) -> tuple[Array, Array]:
-    """The box, cut evenly and where the formula has kinks in one input."""
-    even = [np.linspace(a, b, int(FIRST ** (1 / len(low))) + 1)[1:-1] for a, b in zip(low, high, strict=True)]
+def first_boxes(error: ErrorOnBoxes, low: Array, high: Array, cells: float) -> tuple[Array, Array]:
+    """The box, cut evenly into about so many, and where the formula has kinks in one input."""
+    even = [np.linspace(a, b, int(cells ** (1 / len(low))) + 1)[1:-1] for a, b in zip(low, high, strict=True)]
     cuts = [np.unique([*some, *more]) for some, more in zip(even, error.kinks(low, high), strict=True)]
     edges = [np.array([a, *some[(a < some) & (some < b)], b]) for a, b, some in zip(low, high, cuts, strict=True)]
     pieces = [list(pairwise(edge.tolist())) for edge in edges]

@@ -152,9 +152,9 @@ def test_limits_end_the_search_with_a_valid_bound():
 def test_what_ended_the_search_is_said(monkeypatch):
     network, tree, ends = compiled(*CASES[1])
     assert proved(network, tree, ends).limit is None
-    assert proved(network, tree, ends, cells=10, close=1.0001).limit == "10 cells"
+    assert proved(network, tree, ends, cells=10, close=1 + 1e-9).limit == "10 cells"
     monkeypatch.setattr(branch_and_bound, "time_is_up", lambda: True)
-    cut_off = proved(network, tree, ends, close=1.0001)
+    cut_off = proved(network, tree, ends, close=1 + 1e-9)
     assert cut_off.limit == "the time allowed"
     assert errors(network, tree, ends)[1].max() <= cut_off.bound
 
