@@ -88,7 +88,7 @@ class HeadGroup(nn.Module):
     def forward(self, state: Tensor, context: Tensor | None) -> Tensor:
         """The heads' means of their values, one head below the other, a column a query: (heads * v, batch * query)."""
         if not self.written_out:
-            mixed = _attend(*self._project(state, context))
+            mixed = attend(*self._project(state, context))
             return mixed.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
         parts = torch.split(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
         return joined([self._mean(part.T.contiguous()) for part in parts], 1)
@@ -187,7 +187,7 @@ def joined(parts: Sequence[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
 
 
-def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Softmax attention with scale 1, values and keys padded to one width."""
     width, out = queries.shape[-1], values.shape[-1]
     if out < width:

@@ -253,7 +253,7 @@ def _windows(network: Network, dtype: torch.dtype, kernel: str) -> list[WindowHe
         rows = rows_of(head.query, np.asarray(head.memory_keys), token) if constant else None
         if rows is None:
             return _refused_window() if forced else []
-        found.append(WindowHead(head, rows, dtype, TAILS[name]))
+        found.append(WindowHead(head, rows, dtype, TAILS[name], forced))
     worth = all(WORTH * math.prod(each.counts) <= math.prod(each.sizes) for each in found)
     return found if forced or worth else []
 

@@ -10,6 +10,7 @@ longer, those that are differentiated, and other devices, in torch.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +19,20 @@ from torch import Tensor, nn
 
 from attnforge.lemmas.window import MOST, Row, half_width
 from attnforge.network import Head
-from attnforge.runtime.dense import HELD, asking_rows, joined, row_indices
+from attnforge.runtime.dense import HELD, asking_rows, attend, joined, row_indices
 from attnforge.runtime.weights import keep
 
 Array = npt.NDArray[np.float64]
 
+PAIRS = 2**15  # of queries and keys, below which dense attention takes less time than finding windows
 COMPILED = 2**19  # weights of a batch from which on the compiled loop is worth its start
 
 
 class WindowHead(nn.Module):
-    """One head; what it is asked, and answers, is as with :class:`attnforge.runtime.dense.HeadGroup`."""
+    """One head; what it is asked, and answers, is as with :class:`attnforge.runtime.dense.HeadGroup`.
+
+    Unless windows are ``forced``, few queries of few keys are answered by dense attention, which takes less time.
+    """
 
     output: Tensor
     values: Tensor
@@ -37,8 +42,9 @@ class WindowHead(nn.Module):
     key = value = key_rows = None
     from_context = written_out = False
 
-    def __init__(self, head: Head, rows: list[Row], dtype: torch.dtype, tail: float) -> None:
+    def __init__(self, head: Head, rows: list[Row], dtype: torch.dtype, tail: float, forced: bool = True) -> None:
         super().__init__()
+        self.least = 0 if forced else PAIRS
         self.head, self.rows, self.sizes = head, rows, tuple(row.size for row in rows)
         self.counts = [min(2 * half_width(row.sharpness, tail / len(rows)) + 1, row.size) for row in rows]
         place = np.ravel_multi_index(tuple(row.place for row in rows), self.sizes)
@@ -53,6 +59,9 @@ class WindowHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
+        if asking.device.type == "cpu" and len(asking) * len(self.place) < self.least:
+            query, keys = self._maps
+            return attend((asking @ query)[None, None], keys, self.values.flatten(1).T[None, None])[0, 0].T
         small = len(asking) * math.prod(self.counts) < COMPILED
         if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
             parts = torch.split(asking, max(1, HELD // math.prod(self.counts)))
@@ -102,6 +111,12 @@ class WindowHead(nn.Module):
     def memory_values(self) -> Tensor:
         """Its values (1, N, v)."""
         return self.values.flatten(1)[:, self.place].T.unsqueeze(0)
+
+    @cached_property
+    def _maps(self) -> tuple[Tensor, Tensor]:
+        """The map to queries (m, r), and the keys (1, 1, N, r) in the order of the rows."""
+        keys = self.memory_keys[None, :, self.place.cpu().argsort()]
+        return self.query[0].to(self.values.dtype), keys.to(self.values.dtype)
 
     @property
     def _sharpness(self) -> list[float]:
