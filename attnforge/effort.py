@@ -57,6 +57,7 @@ class Effort:
         anchors: a fit may try, along one axis or of one set of scattered points; its time grows with their cube.
         exchanges: rounds of a polish.
         workers: processes, where work can be shared; -1 is one a processor.
+        cluster: the address of a Dask scheduler, whose workers share it instead.
     """
 
     points: int = 4_000
@@ -73,6 +74,7 @@ class Effort:
     anchors: int = 4_000
     exchanges: int = 8
     workers: int = 1
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("points", "climbers", "sizings", "keys", "intervals", "boxes", "cells", "anchors", "exchanges"):
@@ -140,8 +142,8 @@ EFFORTS = {
 }
 
 
-def as_effort(effort: str | Effort | None, workers: int = 1) -> Effort:
-    """An effort by its name, or as it is; ``workers`` other than 1 are put into it.
+def as_effort(effort: str | Effort | None, workers: int = 1, cluster: str | None = None) -> Effort:
+    """An effort by its name, or as it is; ``workers`` other than 1, and a ``cluster``, are put into it.
 
     >>> as_effort("low").boxes, as_effort(None) == NORMAL, as_effort(Effort(workers=3), workers=2).workers
     (2000, True, 2)
@@ -150,7 +152,8 @@ def as_effort(effort: str | Effort | None, workers: int = 1) -> Effort:
     if not isinstance(found, Effort):
         names = ", ".join(map(repr, EFFORTS))
         raise RefusalError(f"`effort` must be one of {names}, or an Effort", repr(effort)[:80], "Leave it out")
-    return found if workers == 1 else replace(found, workers=workers)
+    found = found if workers == 1 else replace(found, workers=workers)
+    return found if cluster is None else replace(found, cluster=cluster)
 
 
 _FORCE: ContextVar[Effort] = ContextVar("effort", default=NORMAL)

@@ -10,15 +10,17 @@ torch network itself.
 from __future__ import annotations
 
 import argparse
+import math
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,9 @@ from torch import nn
 import attnforge as af
 from attnforge.anchors.axis import Axis
 from attnforge.runtime import AttentionNetwork
+from attnforge.runtime.dense import HeadGroup
+from attnforge.targets import Formula
+from attnforge.theorems.tensor_grid import TensorGrid
 from attnforge.theorems.tensor_heads import TensorHead, heads_network
 
 Array = npt.NDArray[np.float64]
@@ -38,6 +43,7 @@ Array = npt.NDArray[np.float64]
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/evaluation.py"
 RESULTS = Path(__file__).parent / "results"
 BATCH, REPEATS, CALLS, FEW = 20_000, 7, 300, 20
+PAIRS = 2 * 10**8  # of points and keys, that dense attention is asked for at once
 FRANKE = (
     "0.75*exp(-((9*x-2)^2 + (9*y-2)^2)/4) + 0.75*exp(-(9*x+1)^2/49 - (9*y+1)/10)"
     " + 0.5*exp(-((9*x-7)^2 + (9*y-3)^2)/4) - 0.2*exp(-(9*x-4)^2 - (9*y-7)^2)"
@@ -174,7 +180,100 @@ def sequences() -> Iterator[Row]:
     yield Row(f"truncated linear, {net.anchors:,} keys, 10,000 tokens", "window", "dense", 10_000 / mine, ratio, "10")
 
 
-PARTS = {"grids": grids, "line": line, "networks": networks, "windows": windows, "sequences": sequences}
+def choices() -> Iterator[Row]:
+    """Kernels as they are chosen against dense attention, from one point and eight keys on: the worst of each."""
+    for dtype, d in product(("float64", "float32"), (1, 2, 3, 4)):
+        kind, worst = getattr(torch, dtype), (math.inf, math.inf, "")
+        for keys in (8, 64, 256, 1024, 4096, 16_384, 100_000):
+            size = max(2, round(keys ** (1 / d)))
+            axis = Axis.uniform(0.0, 1.0, size, 0, 0.5)
+            values = np.random.default_rng(0).normal(size=(*[size] * d, 1))
+            network = heads_network([TensorHead.on_inputs((axis,) * d, values)], d, "choice", dtype)
+            auto, dense = (AttentionNetwork(network, kind, kernel=kernel) for kernel in ("auto", "dense"))
+            if isinstance(auto.layers[1].groups[0], HeadGroup):
+                continue
+            for batch in (1, 10, 100, 1000, 10_000, 100_000):
+                if batch * keys > PAIRS:
+                    continue
+                x = torch.rand(batch, 1, d, dtype=kind)
+                times = max(1, min(50, PAIRS // (20 * batch * keys)))
+                mine, ratio = compared(lambda run=auto, x=x: run(x), lambda run=dense, x=x: run(x), times)
+                name = type(auto.layers[1].groups[0]).__name__
+                worst = min(worst, (ratio, batch / mine, f"{size}^{d} keys, {batch:,} points, {name}"))
+        if worst[2]:
+            yield Row(f"worst choice, {worst[2]}", f"auto, {dtype}", "dense", worst[1], worst[0], "0.83")
+
+
+def builds() -> Iterator[Row]:
+    """A million anchors of two inputs, fitted and built; then with its certificate."""
+    target = Formula("sin(8*x)*cos(5*y) + exp(x*y)", af.Box([-1, 0], [1, 1]), ("x", "y"))
+    construction = TensorGrid()
+    start = time.process_time()
+    before = _reset()
+    network = construction.build(target, construction.with_counts(target, [1000, 1000], "float64"))
+    took, peak = time.process_time() - start, _peak() - before
+    (head,) = network.heads
+    kept = [head.memory_keys, head.memory_values, head.claims.positions]
+    size = (sum(each.nbytes for each in kept) + 8 * len(head.claims.roles)) / 2**20
+    what = f"{head.memory_size:,} anchors, {size:.0f} MB"
+    yield Row(what, f"built in {took:.2g} s", "10 s", head.memory_size / took, 10 / took, "1")
+    yield Row(what, f"{peak:.0f} MB at most", "4 times the result", head.memory_size / took, 4 * size / peak, "1")
+    del network, head, kept
+    start = time.process_time()
+    net = af.constructions.tensor_grid(target, None, anchors=1000)
+    took = time.process_time() - start
+    yield Row(
+        f"{net.anchors:,} anchors", f"with its certificate, {net.certificate.status}", "", net.anchors / took, 1, ""
+    )
+
+
+def starts() -> Iterator[Row]:
+    """The package imported by a new process, in seconds of its processor."""
+    code = "import time; s = time.process_time(); import attnforge; print(time.process_time() - s)"
+    found = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(REPEATS)]
+    took = statistics.median(found)
+    yield Row(f"import attnforge, {took:.2g} s", "a new process", "0.3 s", 1 / took, 0.3 / took, "1")
+
+
+def memory() -> Iterator[Row]:
+    """What 10,000 tokens take beside their inputs, and what a batch of a million points does."""
+    net = af.constructions.truncated_linear([1.0, -0.5], 0.25, -1, 2, anchors=1024)
+    x = 6 * torch.rand(1, 10_000, 2, dtype=torch.float64) - 3
+    module = net.module()
+    for name, run in (("module", lambda: module(x)), ("net(x)", lambda: net(x.numpy()))):
+        run()
+        before = _reset()
+        run()
+        took = max(_peak() - before, 0.1)
+        yield Row(f"10,000 tokens, {net.anchors:,} keys: {took:.1f} MB", name, "10 MB", 0, 10 / took, "1")
+
+
+def _reset() -> float:
+    """Memory in use, in MB; the largest is counted from now on."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _peak() -> float:
+    return _status("VmHWM")
+
+
+def _status(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(each.split()[1]) / 1024 for each in lines if each.startswith(name))
+
+
+PARTS = {
+    "grids": grids,
+    "line": line,
+    "networks": networks,
+    "windows": windows,
+    "sequences": sequences,
+    "choices": choices,
+    "builds": builds,
+    "starts": starts,
+    "memory": memory,
+}
 
 
 def page(rows: Sequence[Row]) -> str:

@@ -13,7 +13,7 @@ PACKAGE = "attnforge"
 # From the bottom up. A folder may import itself and every lower row, nothing in its own row or above.
 LEVELS = (
     {"errors"},
-    {"effort", "progress"},
+    {"effort", "parallel", "progress"},
     {"balls"},
     {"network", "targets", "lemmas"},
     {"anchors"},
@@ -28,7 +28,18 @@ DOORS = {"": "compiler", "constructions": "compiler", "in_context": "compiler", 
 HEIGHT = {folder: height for height, level in enumerate(LEVELS) for folder in level}
 
 TORCH_AT_MODULE_LEVEL = {"runtime", "measurement", "export", "experiments", "web"}
-TORCH_NEVER = {"errors", "effort", "progress", "balls", "network", "lemmas", "anchors", "theorems", "certification"}
+TORCH_NEVER = {
+    "errors",
+    "effort",
+    "parallel",
+    "progress",
+    "balls",
+    "network",
+    "lemmas",
+    "anchors",
+    "theorems",
+    "certification",
+}
 
 PROVER, CHECKER = "attnforge.certification", "attnforge.certification.checker"
 CERTIFICATE = "attnforge.certification.certificate"

@@ -28,7 +28,7 @@ def test_evaluations_are_counted():
 
 def test_names_go_from_less_to_more():
     low, normal, high = (as_effort(name) for name in ("low", "normal", "high"))
-    names = [name for name in Effort.__dataclass_fields__ if name != "workers"]
+    names = [name for name in Effort.__dataclass_fields__ if name not in ("workers", "cluster")]
     assert normal == NORMAL == as_effort(None)
     assert all(getattr(low, name) < getattr(normal, name) <= getattr(high, name) for name in names)
     assert [name for name in names if getattr(normal, name) == getattr(high, name)] == [
@@ -55,6 +55,7 @@ def test_limits_are_positive(wrong):
 def test_workers_are_counted():
     assert as_effort("low", workers=3).workers == as_effort("low", workers=3).processes == 3
     assert Effort(workers=-1).processes >= 1
+    assert as_effort(Effort(cluster="a"), workers=2) == as_effort(None, 2, "a") == Effort(workers=2, cluster="a")
 
 
 def test_without_an_end_there_is_time():

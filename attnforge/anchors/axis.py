@@ -90,6 +90,11 @@ class Axis:
         gaps = np.diff(self.positions)
         return len(gaps) > 1 and bool(gaps.max() > 1.001 * gaps.min())
 
+    @property
+    def steepest(self) -> float:
+        """The largest product that enters a score at its own anchor: its rounding is proportional to it."""
+        return float(np.abs(self.linear * (self.positions - self.origin) * self.scale * self.keys).max())
+
     def weights(self, x: Array) -> Array:
         """Softmax weights (len(x), p)."""
         u = (x - self.origin) * self.scale

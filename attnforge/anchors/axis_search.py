@@ -1,205 +1,202 @@
 r"""The fewest anchors along one axis that reach a tolerance.
 
-Uniform anchors are searched over their number p with a few sharpnesses and ghosts around the closed formulas of
-:mod:`attnforge.anchors.saturation`; graded ones over the density of the mesh with a few rates of growth. Every trial is
-an honest fit, checked between its samples. What is searched is only how many and how sharp: nothing is trained.
+The residual of a fit is a smooth function of the place of a row in its family (:mod:`attnforge.anchors.rows`), with few
+valleys, and is followed downhill; the valley moves little from p to p + 1 anchors, where the next search begins. In p
+it falls geometrically, as Chebyshev coefficients do: their decay says where to begin, the residuals met say where to
+look next. Every trial is an honest fit, checked between its samples. What is searched is only how many and how sharp:
+nothing is trained.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.anchors.axis import Axis
 from attnforge.anchors.edges import Edge
-from attnforge.anchors.fitting import Fit, Samples, cuts_between
+from attnforge.anchors.fitting import Fit, cuts_between
 from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
-from attnforge.anchors.saturation import ghosts_for, sharpness_for
+from attnforge.anchors.rows import GradedRows, Place, Rows, UniformRows
+from attnforge.anchors.smooth_values import SmoothFit, smooth_fits
 from attnforge.effort import in_force
 from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
 
 MOST = 1024  # anchors along one axis
-SHARPNESSES = (1.0, 0.7, 1.4, 2.0, 0.5, 3.0)  # times the closed formula
-GHOSTS = (1.0, 0.7, 0.5, 0.3, 0.85, 0.6, 0.4, 0.15, 0.0)  # times the closed formula
-FEW, MANY = 40, 160  # anchors: all these are tried, the first few, or only the closed formulas, to stay within seconds
-GROWTHS = (0.4, 0.3, 0.5)
-TEMPERATURES = (0.18, 0.25, 0.36)  # c of graded anchors
-APART = 8.0  # gaps between neighbouring numbers that anchors must be apart, to stand where they should
-SCALES = np.geomspace(8.0, 1 / 8, 97)  # of the mesh, coarse to fine
+MANY = 160  # uniform anchors that are tried where one polynomial is not enough
+TAME, ROUNDED = 2.0, 1 / 16  # times f, values that are tame in any case; the part of tol that rounding may take
+FASTEST = 1.5  # by which their number grows at most, from one that is too few to the next
+SURELY, STALLED = 1.2, 0.7  # times the anchors that leave so much of the residual: they did not help
+
+
+class RowSearch:
+    """Fits by rows of one family.
+
+    ``tame`` limits the size of their values, as does ``rounding``, of a score of one and values of size one, as a part
+    of what is allowed; ``most`` limits the anchors.
+    """
+
+    def __init__(self, rows: Rows, cuts: Array, tame: float, rounding: float, most: int) -> None:
+        self.rows, self.cuts, self.tame, self.rounding, self.most = rows, cuts, tame, rounding, most
+        self.least = math.inf
+        self._tried: dict[int, dict[Place, list[Fit]]] = {}
+        self._steps = deque(rows.steps)  # the one that helped last is the first to be tried
+        self._best, self._count = (rows.start, rows.first), rows.first
+
+    def fit(self, count: int, tol: float = 0.0, thorough: bool = False) -> Fit | None:
+        """The fit by ``count`` anchors in all: the tamest within tol, else the one of least residual; None without any.
+
+        Downhill from place to neighbouring place, as far as tol, or until all neighbours are worse; from other valleys
+        as well if that came near, or to be thorough, as the first search is.
+        """
+        far = self.rows.far * tol if self._tried and tol and not thorough else math.inf
+        tried = self._tried.setdefault(count, {})
+        for start in [self.rows.moved(*self._best, count), *self.rows.starts(count)]:
+            here = self._downhill(count, start, tol, far)
+            if not tol < _least(tried[here]) <= far:
+                break
+        here = min(tried, key=lambda place: _least(tried[place]))
+        self._best = here, count
+        found = [fit for fits in tried.values() for fit in fits]
+        return tamest(found, tol) if found else None
+
+    def _downhill(self, count: int, here: Place, tol: float, far: float) -> Place:
+        tried, steps, left = self._tried[count], self._steps, len(self._steps)
+        self._try(count, here)
+        while left and tol < _least(tried[here]) <= far:
+            there, left = (here[0] + steps[0][0], here[1] + steps[0][1]), left - 1
+            self._try(count, there)
+            if _least(tried[there]) < _least(tried[here]):
+                here, left = there, len(steps)
+            else:
+                steps.rotate(-1)
+        return here
+
+    def smallest(self, tol: float, most: int) -> Fit | None:
+        """The fit of fewest anchors, at most so many, within tol: foreseen from the residuals, and bracketed."""
+        low, high = self.rows.fewest - 1, most + 1
+        count, stalls, residuals = max(low + 1, min(self._count, most)), 0, {low: self.rows.size}
+        while high - low > max(1, high // self.rows.resolution) and stalls < self.rows.patience:
+            hopes, hoped = high > most and count > SURELY * low, max(tol, STALLED * residuals[low])
+            residuals[count] = self._residual(count, tol)
+            if hopes and self.rows.patience > 1 and not residuals[count] < hoped:
+                residuals[count] = self._residual(count, tol, True)
+            stalls += hopes and not residuals[count] < hoped
+            low, high = (low, count) if residuals[count] <= tol else (count, high)
+            count = _foreseen(residuals, low, high, tol, self.rows.resolution)
+        if high > most:
+            return None
+        self._count = high
+        return self.fit(high, tol)
+
+    def _residual(self, count: int, tol: float, thorough: bool = False) -> float:
+        fit = self.fit(count, tol, thorough)
+        self.least = min(self.least, math.inf if fit is None else fit.residual)
+        return math.inf if fit is None else fit.residual
+
+    def inside(self, count: int) -> Iterator[Fit]:
+        """Fits with ``count`` anchors on the domain, by all rows that the family would try; of many by some of them."""
+        for axis in itertools.islice(self.rows.inside(count), 0, None, 1 if count <= MANY else 6):
+            yield from self.rows.samples(axis).fits(axis, self.cuts)
+
+    def _try(self, count: int, place: Place) -> None:
+        """Fits of that row; those of wild values count as no fits."""
+        if place in self._tried[count]:
+            return
+        axis = self.rows.axis(count, place)
+        fits = [] if axis is None else self.rows.samples(axis).fits(axis, self.cuts)
+        rounding = 0.0 if axis is None else self.rounding * axis.steepest
+        tame = min(self.tame, max(TAME * self.rows.size, 1 / rounding if rounding else math.inf))
+        self._tried[count][place] = [fit for fit in fits if fit.size <= tame]
 
 
 class AxisSearch:
     """Fits of the columns (M, q), given at the nodes of the panels, by anchors along the axis.
 
-    ``finest`` is the finest cut tried: coarser ones keep the values tamer and need more anchors. ``most`` limits the
-    anchors, beyond MOST as well: a fit costs the cube of them.
+    ``finest`` is the finest cut tried, ``tame`` the largest size of values: tamer ones need more anchors. Graded rows
+    have large scores; their values are no larger either than a ``roundoff`` of these leaves of the tolerance. ``most``
+    limits the anchors, beyond MOST as well: a fit costs the cube of them.
     """
 
     def __init__(
-        self, panels: Panels, edges: Sequence[Edge], columns: Array, tol: float, finest: float, most: int = MOST
+        self,
+        panels: Panels,
+        edges: Sequence[Edge],
+        columns: Array,
+        tol: float,
+        finest: float,
+        most: int = MOST,
+        tame: float = math.inf,
+        roundoff: float = 0.0,
     ) -> None:
-        self.panels, self.edges, self.columns, self.most = (
-            panels,
-            tuple(edges),
-            columns,
-            min(most, MOST, in_force().anchors),
-        )
-        self.tol = tol
+        self.most, self.is_graded = min(most, MOST, in_force().anchors), len(panels.degrees) > 1
         size = float(np.abs(columns).max())
-        self.relative = min(0.5, tol / size) if size else 0.5
-        self._cuts = cuts_between(min(1e-2, max(0.1 * self.relative, 30 * finest)), finest)
-        self._uniform: dict[int, list[Fit]] = {}
-        self._least, self._noisy = math.inf, False
+        relative = min(0.5, tol / size) if size else 0.5
+        cuts = cuts_between(min(1e-2, max(0.1 * relative, 30 * finest)), finest)
+        self._uniform = UniformRows(panels, columns, relative, tol)
+        few = min(self.most, MANY) if self.is_graded else self.most
+        self._searches = [RowSearch(self._uniform, cuts, tame, 0.0, few)]
+        self._is_uniform = not edges and not (self.is_graded and sum(panels.degrees) > MANY)
+        if self.is_graded:  # one polynomial does not resolve the axis
+            graded = GradedRows(panels, columns, relative, Spacing.wanted(panels, edges, tol, columns))
+            self._searches.append(RowSearch(graded, cuts, tame, roundoff / (ROUNDED * tol), self.most))
 
     def smallest(self, tol: float) -> Fit:
         """The fit with the fewest anchors whose residual is at most tol."""
-        found = [fit for fit in (self._smallest_uniform(tol), self._smallest_graded(tol)) if fit is not None]
-        if not found:
+        best, searches = None, self._searches if self._is_uniform else self._searches[1:]
+        for search in searches:
+            best = search.smallest(tol, search.most if best is None else min(search.most, len(best.axis) - 1)) or best
+        if best is None:
             requirement = f"One axis must reach {tol:.2g} with at most {self.most:,} anchors"
-            got = f"{self._least:.2g}" if math.isfinite(self._least) else "no mesh of so few"
-            raise RefusalError(requirement, got, "Raise tol")
-        return min(found, key=lambda fit: len(fit.axis))
-
-    def uniform(self, count: int, tol: float = 0.0) -> Fit:
-        """The fit by ``count`` uniform anchors in all: the tamest within tol, else the one of least residual."""
-        if count not in self._uniform:
-            samples = self._samples(count)
-            self._uniform[count] = [fit for axis in self._uniform_axes(count) for fit in samples.fits(axis, self._cuts)]
-        return self._noted(_tamest(self._uniform[count], tol))
-
-    def inside(self, count: int) -> Fit:
-        """The best fit found with ``count`` anchors on the domain, ghosts on top."""
-        samples = self._samples(2 * count)
-        fits = [fit for axis in self._axes_inside(count) for fit in samples.fits(axis, self._cuts)]
-        for growth, c in itertools.product(GROWTHS, TEMPERATURES) if self.is_graded else ():
-            fits += self._mesh_inside(count, growth, c)
-        return min(fits, key=lambda fit: fit.residual)
-
-    @property
-    def is_graded(self) -> bool:
-        """Whether one polynomial does not resolve the axis."""
-        return len(self.panels.degrees) > 1
-
-    def _smallest_uniform(self, tol: float) -> Fit | None:
-        """Doubling until it fits, then bisection: more anchors are nearly always better."""
-        low, high = 0, max(1, self.panels.degrees[0] // 2)
-        if self.edges or (self.is_graded and sum(self.panels.degrees) > MANY):
-            return None
-        while self.uniform(high, tol).residual > tol:
-            low, high = high, math.ceil(high * (1.6 if high < MANY else 1.25))
-            if high > self.most or (self.is_graded and high > MANY):
-                return None
-        while high - low > max(1, high // MANY):
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.uniform(middle, tol).residual <= tol else (middle, high)
-        return self.uniform(high, tol)
-
-    def _smallest_graded(self, tol: float) -> Fit | None:
-        """The coarsest mesh that fits, by bisection over its scale, for each rate of growth and temperature."""
-        if not self.is_graded:
-            return None
-        found: list[Fit] = []
-        for growth in GROWTHS:
-            for c in TEMPERATURES:
-                most = min(len(fit.axis) for fit in found) if found else self.most
-                found += self._coarsest(growth, c, tol, most)
-                if not found and self._noisy:
-                    return None
-        return min(found, key=lambda fit: len(fit.axis)) if found else None
-
-    def _coarsest(self, growth: float, c: float, tol: float, most: int) -> list[Fit]:
-        low, high, coarser = 0, len(SCALES), math.inf
-        best: list[Fit] = []
-        while low < high:
-            middle = (low + high) // 2
-            fit = self._graded(float(SCALES[middle]), growth, c, tol, most)
-            if fit is None or fit.residual <= tol:
-                high = middle
-                best = [fit] if fit is not None else best
-            elif fit.residual > 2 * coarser:  # a finer mesh is worse: what is left is rounding of the scores
-                self._noisy = True
-                return best
-            else:
-                low, coarser = middle + 1, fit.residual
+            least = min(search.least for search in searches)
+            raise RefusalError(
+                requirement, f"{least:.2g}" if math.isfinite(least) else "no mesh of so few", "Raise tol"
+            )
         return best
 
-    def _graded(self, scale: float, growth: float, c: float, tol: float, most: int) -> Fit | None:
-        """A fit on the mesh of that scale; None if it has too many anchors to be of interest, or float64 to hold."""
-        ghosts = math.ceil(0.5 * ghosts_for(self.relative, c))
-        positions = self._spacing.anchors(scale, growth, ghosts)
-        if len(positions) >= most or np.any(np.diff(positions) < APART * np.spacing(np.abs(positions).max())):
-            return None
-        axis = Axis.graded(positions, *self._ends, c, self._spacing.finest)
-        return self._noted(_tamest(self._samples_between(positions).fits(axis, self._cuts), tol))
+    def uniform(self, count: int, tol: float = 0.0) -> Fit | None:
+        """The fit by ``count`` uniform anchors in all: the tamest within tol, else the one of least residual."""
+        return self._searches[0].fit(count, tol)
 
-    def _noted(self, fit: Fit) -> Fit:
-        """The fit; its residual is remembered if it is the least so far, to be told where nothing reaches tol."""
-        self._least = min(self._least, fit.residual)
-        return fit
-
-    def _axes_inside(self, count: int) -> Iterator[Axis]:
-        """Uniform anchors from end to end, sharp and ghosts by the closed formulas for tolerances of all sizes."""
-        for tol in np.geomspace(1e-2, 1e-14, 13).tolist():
-            for c in (sharpness_for(tol), 0.7 * sharpness_for(tol)):
-                ghosts = ghosts_for(tol, c)
-                yield Axis.uniform(*self._ends, count + 2 * ghosts, ghosts, c)
-
-    def _mesh_inside(self, count: int, growth: float, c: float) -> list[Fit]:
-        """The fits on the coarsest mesh of a scale that has ``count`` anchors on the domain; none if none has."""
-        for scale in SCALES.tolist():
-            if len(self._spacing.anchors(scale, growth, 0)) == count:
-                fit = self._graded(scale, growth, c, 0.0, self.most)
-                return [] if fit is None else [fit]
-        return []
-
-    def _uniform_axes(self, count: int) -> Iterator[Axis]:
-        lower, upper = self._ends
-        sharpness, most = sharpness_for(self.relative), max(0, count - 2) / 2
-        tried = (6, 9) if count < FEW else (3, 4) if count < MANY else (2, 1)
-        for factor in SHARPNESSES[: tried[0]]:
-            reach = ghosts_for(self.relative, factor * sharpness)
-            for ghosts in sorted({min(round(2 * part * reach) / 2, most) for part in GHOSTS[: tried[1]]}):
-                yield Axis.uniform(lower, upper, count, ghosts, factor * sharpness)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return float(self.panels.edges[0]), float(self.panels.edges[-1])
-
-    @cached_property
-    def _spacing(self) -> Spacing:
-        return Spacing.wanted(self.panels, self.edges, self.tol, self.columns)
-
-    def _samples(self, count: int) -> Samples:
-        """Points in every panel, at least three an anchor; checks between them."""
-        per_degree = max(3.0, 3.0 * count / sum(self.panels.degrees))
-        return self._at(self.panels.samples(per_degree), self.panels.samples(2.3 * per_degree))
-
-    def _samples_between(self, positions: Array) -> Samples:
-        """Points between neighbouring anchors and within panels: six a gap to fit, more to check."""
-        lower, upper = self._ends
-        ends = np.unique(np.clip(np.concatenate([positions, self.panels.edges]), lower, upper))
-        return self._at(_between(ends, 6), _between(ends, 17))
-
-    def _at(self, fit_at: Array, check_at: Array) -> Samples:
-        at_samples, at_checks = (self.panels.interpolation(x) for x in (fit_at, check_at))
-        return Samples(fit_at, check_at, at_samples, at_checks, self.columns)
+    def inside(self, count: int) -> Fit | SmoothFit:
+        """The best fit found with ``count`` anchors on the domain, ghosts on top."""
+        if not self.is_graded and self._uniform.panels.degrees[0] < count:
+            samples, cuts = self._uniform.sampled(1), self._searches[0].cuts
+            found = (fit for axis in self._uniform.inside(count) for fit in smooth_fits(samples, axis, cuts))
+            return min(found, key=lambda fit: fit.residual)
+        fits = [fit for search in self._searches for fit in search.inside(count)]
+        return min(fits, key=lambda fit: fit.residual)
 
 
-def _tamest(fits: Sequence[Fit], tol: float) -> Fit:
+def tamest(fits: Sequence[Fit], tol: float) -> Fit:
     """The best conditioned fit within tol; where there is none, the one of least residual."""
     good = [fit for fit in fits if fit.residual <= tol]
     return min(good, key=lambda fit: fit.condition) if good else min(fits, key=lambda fit: fit.residual)
 
 
-def _between(ends: Array, count: int) -> Array:
-    """Chebyshev points between neighbouring ends, and the ends."""
-    inner = 0.5 - 0.5 * np.cos(np.pi * (np.arange(count) + 0.5) / count)
-    return np.unique(np.concatenate([(ends[:-1, None] + np.diff(ends)[:, None] * inner).ravel(), ends]))
+def _least(fits: Sequence[Fit]) -> float:
+    return min((fit.residual for fit in fits), default=math.inf)
+
+
+def _foreseen(residuals: Mapping[int, float], low: int, high: int, tol: float, resolution: int) -> int:
+    """A number of anchors between one that is too few and one that will do: where the residual should reach tol.
+
+    Its logarithm is prolonged from the two largest numbers known to be too few, or, where none is, from the one known
+    to do; steps down double.
+    """
+    logs = {count: math.log(min(max(residual / tol, 1e-300), 1e300)) for count, residual in residuals.items()}
+    too_few = sorted(count for count in logs if count <= low)[-2:]
+    if len(too_few) < 2:
+        spare = -logs[high] / max(logs[low] - logs[high], 1e-300)
+        least = max(1, high // resolution) << (len(logs) - 2)
+        return max(low + 1, high - max(math.floor(spare * (high - low)), least))
+    first, last = too_few
+    rate = (logs[first] - logs[last]) / (last - first)
+    wanted = low + (math.ceil(logs[last] / rate) if rate > 0 else high)
+    return max(low + 1, min(wanted, (low + high) // 2 if high in logs else min(high - 1, math.ceil(FASTEST * low))))

@@ -10,6 +10,7 @@ cuts are preferred.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -37,18 +38,31 @@ class Samples:
     columns: Array
 
     def fits(self, axis: Axis, cuts: Array) -> list[Fit]:
-        """One least-squares fit a cut."""
+        """One least-squares fit a cut, unless a coarser one drops as many singular values."""
         check_time("fitting values")
-        u, s, vt = np.linalg.svd(axis.weights(self.fit_at), full_matrices=False)
-        wanted, wanted_at_check = self.basis @ self.columns, self.check_basis @ self.columns
-        weights, projected = axis.weights(self.check_at), u.T @ wanted
-        check, found = weights @ vt.T, []
-        for cut in cuts:
-            rank = int((s >= cut * s[0]).sum())
-            inner = projected[:rank] / s[:rank, None]
-            residual = float(np.abs(check[:, :rank] @ inner - wanted_at_check).max())
-            found.append(Fit(self, axis, residual, float(cut), float(s[0] / s[rank - 1])))
-        return found
+        weights = axis.weights(self.fit_at)
+        u, s, vt = np.linalg.svd(weights, full_matrices=False)
+        ranks = dict(sorted({int((s >= cut * s[0]).sum()): float(cut) for cut in cuts[::-1]}.items()))
+        inner = (u.T @ self.wanted) / s[:, None]
+        values = np.stack([vt[:rank].T @ inner[:rank] for rank in ranks], axis=1)
+        found = axis.weights(self.check_at) @ values.reshape(len(vt), -1)
+        missed = np.abs(found.reshape(len(found), len(ranks), -1) - self.wanted_at_checks[:, None])
+        residuals = missed.max(axis=(0, 2)).tolist()
+        sizes = (weights @ np.abs(values.reshape(len(vt), -1))).reshape(len(weights), len(ranks), -1).max(axis=(0, 2))
+        return [
+            Fit(self, axis, residual, cut, float(s[0] / s[rank - 1]), size)
+            for residual, size, (rank, cut) in zip(residuals, sizes.tolist(), ranks.items(), strict=True)
+        ]
+
+    @cached_property
+    def wanted(self) -> Array:
+        """The columns at the points of the fit."""
+        return self.basis @ self.columns
+
+    @cached_property
+    def wanted_at_checks(self) -> Array:
+        """The columns at the points where it is checked."""
+        return self.check_basis @ self.columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +70,8 @@ class Fit:
     """Fitted anchors: the largest ``residual`` at the check points, and how well posed it was.
 
     ``condition`` is the ratio of the largest to the smallest singular value kept: a relative error of the samples grows
-    by at most that much in the values, and not at all in the output.
+    by at most that much in the values, and not at all in the output. ``size`` is the largest sum of weights times
+    absolute values: rounding in a run is about that much times the roundoff.
     """
 
     samples: Samples
@@ -64,6 +79,7 @@ class Fit:
     residual: float
     cut: float
     condition: float
+    size: float
 
     def values(self, at_nodes: Array) -> Array:
         """Values (p, ...) of the anchors from values (M, ...) of f at the nodes.

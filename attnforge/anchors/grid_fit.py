@@ -31,6 +31,7 @@ from attnforge.anchors.fitting import FINEST_CUT, Fit
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.resolve import resolve
+from attnforge.anchors.smooth_values import SmoothFit
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
 
@@ -139,7 +140,8 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
     grid = _resolved(f, lower, upper, tol, points, wanted)
     tame = max(2 * size, min(TAMEST * size, tol / (16 * roundoff)))
     share, finest, best = 0.7 * tol, FINEST_CUT, None
-    searches = _searches(grid, tol, finest)
+    allowed = size * (tame / size) ** (1 / len(lower)) if size else tame  # the sizes of the axes multiply
+    searches = _searches(grid, tol, finest, allowed, roundoff)
     for _ in range(ROUNDS):
         check_time("fitting values")
         try:
@@ -156,7 +158,7 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
                 return best
         if wild:
             finest = max(3 * finest, 3 / found.condition)  # just coarser than what was used
-            searches = _searches(grid, tol, finest)
+            searches = _searches(grid, tol, finest, allowed, roundoff)
         if error > tol:
             share *= 0.5 * tol / error
     if best is None:
@@ -256,10 +258,10 @@ def _finite(f: Sampled) -> Sampled:
     return checked
 
 
-def _searches(grid: Grid, tol: float, finest: float) -> list[AxisSearch]:
+def _searches(grid: Grid, tol: float, finest: float, tame: float = math.inf, roundoff: float = 0.0) -> list[AxisSearch]:
     axes = range(len(grid.panels))
-    most = int(MOST_ANCHORS ** (1 / len(axes))) * 4
-    return [AxisSearch(grid.panels[a], grid.edges[a], grid.lines(a), tol / len(axes), finest, most) for a in axes]
+    limits = (tol / len(axes), finest, int(MOST_ANCHORS ** (1 / len(axes))) * 4, tame, roundoff)
+    return [AxisSearch(grid.panels[a], grid.edges[a], grid.lines(a), *limits) for a in axes]
 
 
 def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:
@@ -271,7 +273,7 @@ def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:
         for a, (search, fit) in enumerate(zip(searches, fits, strict=True)):
             if not search.is_graded and len(fit.axis) > 1:
                 fewer = search.uniform(len(fit.axis) - 1, fit.residual + spare)
-                if fewer.residual - fit.residual <= spare:
+                if fewer is not None and fewer.residual - fit.residual <= spare:
                     options.append((len(fewer.axis) / len(fit.axis), fewer.residual - fit.residual, a, fewer))
         if not options:
             return fits
@@ -279,7 +281,7 @@ def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:
         fits[a] = fewer
 
 
-def _assembled(grid: Grid, fits: Sequence[Fit]) -> GridFit:
+def _assembled(grid: Grid, fits: Sequence[Fit | SmoothFit]) -> GridFit:
     """The fits' operators applied along the axes."""
     values = grid.values
     for a, fit in enumerate(fits):

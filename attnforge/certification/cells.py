@@ -35,16 +35,18 @@ def bound_cells(
         raise CertificateError(requirement, "a larger domain", "Build a new network")
     scores = _read(network, target, domain, machine)
     cells = _recognised(scores, target)
-    if not cells:
-        return bound_selection(scores, target, domain, effort=effort)
+    looked = not cells or (isinstance(target, Formula) and _is_looked_at(scores, cells, target))
+    if looked and not (cells and is_soft(cells[0])):  # what comes to an end is close to an error: no lemma is closer
+        found, ended = bound_selection(scores, target, domain, effort=effort)
+        if ended or not cells:
+            return found
     known = _by_lemma(scores, cells, target, machine)
-    looked = isinstance(target, Formula) and _is_looked_at(scores, cells, target)
-    if not looked and math.isfinite(add_up(*known.values())):
-        return known
     if looked and isinstance(target, Formula) and is_soft(cells[0]):
         found = bound_soft_cells(one_head(network), scores[0], cells[0], target, domain, machine, effort)
-    else:
-        found = bound_selection(scores, target, domain, add_up(*known.values()), effort)
+    elif not looked and math.isfinite(add_up(*known.values())):
+        return known
+    elif not looked:
+        found, _ = bound_selection(scores, target, domain, add_up(*known.values()), effort)
     return min(known, found, key=lambda parts: add_up(*parts.values()))
 
 

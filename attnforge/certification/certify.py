@@ -17,11 +17,13 @@ from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, TIME, Effort
 from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
-from attnforge.network import Network, digest, output_shape, rounded
+from attnforge.lemmas.shards import ASSUMED, check_shards
+from attnforge.network import Head, Network, digest, output_shape, rounded
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, Target
 from attnforge.targets.joint import JointFunction
 
 OWN = "Certify it against its own target"
+ALONE = ("dense", "batched", "factorised", "sharded")  # kernels that round no more than every proof charges
 LIMITED = "the proof ended at {limit}: the bound may be larger than it need be"
 
 
@@ -46,22 +48,26 @@ def certify(
     if isinstance(target, KernelAverage):
         return certify_average_box(network, target if domain is None else target.on(domain), dtype)
     _check_shapes(network, target)
+    _check_served(network, kernel)
     model, box = machine(dtype), domain or target.domain
     run = rounded(network, dtype)
     _check_sums(run, model)
+    if kernel == "sharded":  # what is proved of a dense run is true of it
+        _check_shards(run, model)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # an infinite bound, which is refused
+        added = None if kernel in ALONE else window_rounding(run, box, model, kernel == "window")
         try:
-            proof = _by_window(
-                prove(Statement(run, target, box, model, effort, progress, kernel)), run, box, model, kernel
-            )
+            proof = _by_window(prove(Statement(run, target, box, model, effort, progress, kernel)), added)
         except OutOfTimeError:
             proof = Proof({}, "sampled", (f"nothing is proved: the proof ended at {TIME}",))
-    return _certificate(proof, network, target, box, dtype, kernel)
+    if kernel == "sharded":
+        proof = replace(proof, assumptions=(*proof.assumptions, ASSUMED))
+    kernels = (kernel,) if kernel is not None else _kernels(network, added)
+    return replace(_certificate(proof, network, target, box, dtype), kernels=kernels)
 
 
-def _by_window(proof: Proof, run: Network, box: Box, model: Machine, kernel: str | None) -> Proof:
+def _by_window(proof: Proof, added: float | None) -> Proof:
     """With what a run by windows adds: a lemma's rounding may hold departures of the network, which stay."""
-    added = None if kernel in ("dense", "factorised") else window_rounding(run, box, model, kernel == "window")
     if added is None or not math.isfinite(proof.bound):
         return proof
     return replace(proof, parts={**proof.parts, "rounding": add_up(added, proof.parts.get("rounding", 0.0))})
@@ -78,6 +84,12 @@ def _check_sums(run: Network, model: Machine) -> None:
             requirement = f"Sums over the keys of a head must stay below {largest:.2g}"
             got = f"{head.memory_size:,} keys with values up to {reach / head.memory_size:.2g}"
             raise RefusalError(requirement, got, "Scale the target, or use a wider dtype")
+
+
+def _check_shards(run: Network, model: Machine) -> None:
+    heads = [head for head in run.heads if not head.is_small]
+    smallest = float(np.finfo(np.float64 if model.bytes == 8 else np.float32).tiny)
+    check_shards([None if head.key_rows is not None else head.memory_values for head in heads], smallest=smallest)
 
 
 def _check_shapes(network: Network, target: Target) -> None:
@@ -106,9 +118,7 @@ def _check_shapes(network: Network, target: Target) -> None:
         raise CertificateError("Heads ask and read tokens that the target has", got, OWN)
 
 
-def _certificate(
-    proof: Proof, network: Network, target: Target, box: Box, dtype: str, kernel: str | None
-) -> Certificate:
+def _certificate(proof: Proof, network: Network, target: Target, box: Box, dtype: str) -> Certificate:
     sampled = proof.status == "sampled"
     limits = () if sampled or proof.limit is None else (LIMITED.format(limit=proof.limit),)
     assumptions = proof.assumptions if sampled else (*_given(proof), arithmetic(dtype), *_own(proof), *limits)
@@ -123,21 +133,27 @@ def _certificate(
         digest=digest(network),
         target=target_digest(target),
         registers=() if sampled else proof.registers,
-        kernels=(kernel,) if kernel is not None else _kernels(network, dtype, box),
     )
 
 
-def _kernels(network: Network, dtype: str, box: Box) -> tuple[str, ...]:
+def _kernels(network: Network, windows: float | None) -> tuple[str, ...]:
     """Those that may be chosen."""
-    found = ["dense"]
-    if any(
-        each.key_rows is None and each.memory_keys is not None and factors_of(each.memory_keys)
-        for each in network.heads
-    ):
-        found.append("factorised")
-    if window_rounding(rounded(network, dtype), box, machine(dtype)) is not None:
-        found.append("window")
-    return tuple(found)
+    batched, factorised = any(head.is_small for head in network.heads), any(map(_is_product, network.heads))
+    chosen = {"dense": True, "batched": batched, "factorised": factorised, "window": windows is not None}
+    return tuple(name for name, is_chosen in chosen.items() if is_chosen)
+
+
+def _is_product(head: Head) -> bool:
+    constant = head.key_rows is None and head.memory_keys is not None
+    return constant and factors_of(np.asarray(head.memory_keys)) is not None
+
+
+def _check_served(network: Network, kernel: str | None) -> None:
+    """Refuse a kernel by which no module runs; windows are refused where they are bounded."""
+    large = [head for head in network.heads if not head.is_small]
+    if (kernel == "batched" and large) or (kernel == "factorised" and not (large and all(map(_is_product, large)))):
+        wanted = "few keys, their own token and constants" if kernel == "batched" else "products of constant keys"
+        raise RefusalError(f"The {kernel} kernel needs heads over {wanted}", "other heads", "Use another kernel")
 
 
 def _given(proof: Proof) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ about single heads come before enclosures, which come before what covers any sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,8 @@ UNKNOWN = "nothing is known of the target's smoothness"
 SAMPLES = 256  # points at which it is seen whether a head chooses or blends
 DEPARTED = 2.0**12  # roundings of the largest number met: built weights, of thousands of keys, depart by no more
 CLOSE = 0.05  # of a bound: what is charged to departures is not told more closely
+PAIRS = 2**25  # of such points and keys, at most
+NOTHING = -700.0  # a logarithm of weights so far below the largest that they are none
 CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scores of neighbours differ by 5 and more
 
 
@@ -264,16 +267,23 @@ def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
     head = network.heads[0] if len(network.heads) == 1 else None
     if head is None or head.memory_keys is None or network.tokens != 1:
         return False
-    points = np.random.default_rng(0).uniform(lower, upper, size=(SAMPLES, *np.shape(lower))).reshape(SAMPLES, 1, -1)
+    count = min(SAMPLES, math.ceil(PAIRS / head.memory_size))
+    points = np.random.default_rng(0).uniform(lower, upper, size=(count, *np.shape(lower))).reshape(count, 1, -1)
     for layer in network.layers:
         if isinstance(layer, Attention):
             break
         points = apply_layer(layer, points)
-    scores = points[:, 0] @ head.query @ head.memory_keys.T
-    largest = 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
-    some = scores[:, np.linspace(0, scores.shape[1] - 1, SAMPLES).astype(np.int64)]
-    forms = int(np.linalg.matrix_rank(some - some.mean(axis=0))) if np.isfinite(some).all() else 1
-    return bool(np.mean(largest ** (1 / max(forms, 1))) > CHOOSES)
+    queries, keys = points[:, 0] @ head.query, head.memory_keys
+    largest = [_largest_weight(keys @ query) for query in queries]
+    some = queries @ keys[np.unique(np.linspace(0, len(keys) - 1, SAMPLES).astype(np.int64))].T
+    several = points.shape[-1] > 1 and bool(np.isfinite(some).all())
+    forms = int(np.linalg.matrix_rank(some - some.mean(axis=0))) if several else 1
+    return bool(np.mean(np.array(largest) ** (1 / max(forms, 1))) > CHOOSES)
+
+
+def _largest_weight(scores: np.ndarray) -> float:
+    """Of a softmax; what is far below is not told apart from nothing, which exp would take long for."""
+    return float(1 / np.exp(np.maximum(scores - scores.max(), NOTHING)).sum())
 
 
 _CELLS = _regular(_parts(bound_cells, searches=True), looks_at)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Up, add_up, gamma
-from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
+from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.affine_scores import Scores, dot
 from attnforge.certification.enclosure.model_layers import largest_mean
 from attnforge.certification.target_range import Range, range_of, seen_at
@@ -124,24 +124,24 @@ class _Weights:
 
 def bound_selection(
     scores: list[Scores], target: Target, domain: Box, ceiling: float = math.inf, effort: Effort = NORMAL
-) -> dict[str, float]:
-    """Named parts of the error of one head over cells of any shape, one set of scores a query token.
+) -> tuple[dict[str, float], bool]:
+    """Named parts of the error of one head over cells of any shape, one set of scores a query token; whether it ended.
 
     ``ceiling`` is a bound known already: where an error close to it is found, there is no use in looking on.
     """
-    tokens, k = [], scores[0].values.shape[1]
+    tokens, ended, k = [], True, scores[0].values.shape[1]
     for i, each in enumerate(scores):
-        spacing, leakage, total = _search(each, target, domain, slice(i * k, (i + 1) * k), ceiling, effort)
+        found = _search(each, target, domain, slice(i * k, (i + 1) * k), ceiling, effort)
+        spacing, leakage = (0.0, 0.0) if found.parts is None else found.parts.max(axis=0).tolist()
+        total, ended = found.bound, ended and found.limit is None
         disturbed = max(total - spacing - leakage, 0.0) if math.isfinite(total) else math.inf
         slack = float((Up.of(disturbed) * SLACK + Up.of(each.values).most() * 2.0**-42).values)
         tokens.append({"spacing": spacing, "leakage": leakage, "rounding": add_up(slack, each.written)})
-    return {name: max(parts[name] for parts in tokens) for name in tokens[0]}
+    return {name: max(parts[name] for parts in tokens) for name in tokens[0]}, ended
 
 
-def _search(
-    scores: Scores, target: Target, domain: Box, outputs: slice, ceiling: float, effort: Effort
-) -> tuple[float, float, float]:
-    """Largest spacing, leakage and error of all boxes, by branch and bound over the domain."""
+def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling: float, effort: Effort) -> Supremum:
+    """The largest error of all boxes, with its spacing and leakage, by branch and bound over the domain."""
     lower, upper, keys = domain.lower.reshape(1, -1), domain.upper.reshape(1, -1), _Keys.of(scores)
     seen, spread = _probe(keys, target, lower, upper, outputs), scores.spread
     count = len(keys.values)
@@ -149,9 +149,7 @@ def _search(
     look = _Look(keys, range_of(target), target, outputs, max(float(aside), 3.0), spread, seen)
     limit = effort.boxes * (ENCLOSURES if isinstance(target, Formula) else BOXES)
     everything = _Near(np.zeros(1), np.zeros(1, np.int64), np.array([count]), np.arange(count))
-    found = branch_and_bound(look, lower, upper, Rules(1 + CLOSE, limit, ceiling=ceiling), data=everything)
-    spacing, leakage = (0.0, 0.0) if found.parts is None else found.parts.max(axis=0).tolist()
-    return spacing, leakage, found.bound
+    return branch_and_bound(look, lower, upper, Rules(1 + CLOSE, limit, ceiling=ceiling), data=everything)
 
 
 def _probe(keys: _Keys, target: Target, lower: Array, upper: Array, outputs: slice) -> float:

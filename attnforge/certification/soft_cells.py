@@ -22,6 +22,7 @@ from attnforge.certification.product_grid import Cells
 from attnforge.effort import NORMAL, Effort
 from attnforge.lemmas.softmax import ratio_excess
 from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.parallel import Processes
 from attnforge.targets import Box, Formula
 
 Array = npt.NDArray[np.float64]
@@ -54,7 +55,13 @@ def bound_soft_cells(
     network, apart = separated(scores, cells)
     boxes = math.ceil(SHARE[domain.lower.size] * effort.boxes)
     found = supremum_box(
-        network, target.tree, target.names, domain.lower, domain.upper, cells=boxes, workers=effort.processes
+        network,
+        target.tree,
+        target.names,
+        domain.lower,
+        domain.upper,
+        cells=boxes,
+        processes=Processes(effort.workers, effort.cluster),
     )
     fit = add_up(found.bound, product_up(ratio_excess(apart), scores.spread), scores.blur)
     run = _own_rounding if plain.remembers else _rounding

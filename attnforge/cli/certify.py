@@ -9,9 +9,10 @@ import typer
 from attnforge.cli.check import check_file
 from attnforge.cli.failure import ExitCode
 from attnforge.cli.model import certificate_data, read_model
-from attnforge.cli.options import AsJson, EffortName, HowHard, ModelFile, Require, Timeout, Workers
+from attnforge.cli.options import AsJson, Cluster, EffortName, HowHard, ModelFile, Require, Timeout, Workers
 from attnforge.cli.screen import note, print_facts, print_json, progress
 from attnforge.errors import AttnforgeError
+from attnforge.parallel import check_cluster
 
 if TYPE_CHECKING:
     from attnforge import Certificate, Compiled
@@ -46,6 +47,7 @@ def run(
     effort: HowHard = EffortName.normal,
     timeout: Timeout = None,
     workers: Workers = 1,
+    cluster: Cluster = None,
     require: Require = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,14 +57,17 @@ def run(
     """
     if cells is not None and not check:
         raise typer.BadParameter("only the checker counts cells; add --check", param_hint="--cells")
+    if cluster is not None and check:
+        raise typer.BadParameter("the checker runs on one machine; leave out --check", param_hint="--cluster")
     asked = {"effort": effort.value, "timeout": timeout, "workers": workers}
     if check:
         raise typer.Exit(check_file(file, as_json, cells, asked))
+    check_cluster(cluster)
     model = read_model(file)
     _say_cost(model, effort.value)
     with progress("proving") as advance:
         least = None if require is None else require.value
-        proved, problem = _prove(model, {**asked, "require": least, "progress": advance})
+        proved, problem = _prove(model, {**asked, "cluster": cluster, "require": least, "progress": advance})
     problem = problem or disagreement(model.certificate, proved)
     if as_json:
         _print_data(str(file), model.certificate, proved, problem)

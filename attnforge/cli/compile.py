@@ -12,7 +12,7 @@ import typer
 from attnforge.cli.destination import check_destination
 from attnforge.cli.intervals import Domain, read_domain
 from attnforge.cli.model import model_data, show_model
-from attnforge.cli.options import AsJson, EffortName, HowHard, Require, Timeout, Workers
+from attnforge.cli.options import AsJson, Cluster, EffortName, HowHard, Require, Timeout, Workers
 from attnforge.cli.saving import FIGURES, MODELS, save_figure, save_model
 from attnforge.cli.screen import note, print_json, progress
 
@@ -69,6 +69,7 @@ def run(
     effort: HowHard = EffortName.normal,
     timeout: Timeout = None,
     workers: Workers = 1,
+    cluster: Cluster = None,
     require: Require = None,
     polish: Annotated[bool, typer.Option(help="Minimise the sup error of a fitted head over its values.")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the model here.")] = None,
@@ -99,6 +100,7 @@ def run(
             effort=effort.value,
             timeout=timeout,
             workers=workers,
+            cluster=cluster,
             require=None if require is None else require.value,
             polish=polish,
             progress=advance,

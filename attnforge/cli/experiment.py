@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from attnforge.cli.failure import ExitCode
-from attnforge.cli.options import AsJson
+from attnforge.cli.options import AsJson, Cluster
 from attnforge.cli.screen import note, print_facts, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ Config = Annotated[Path | None, typer.Option(help="Settings, in TOML: a section 
 Seed = Annotated[int | None, typer.Option(min=0, help="Of everything random.")]
 Out = Annotated[Path, typer.Option(help="Folder for results.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")]
-Cluster = Annotated[str | None, typer.Option(help="Address of a Dask scheduler whose workers measure instead.")]
 Formats = Annotated[str, typer.Option(metavar="A,B,...", help="Of figures: png, svg, pdf.")]
 Again = Annotated[bool, typer.Option("--again", help="Measure all cases anew, also finished ones.")]
 

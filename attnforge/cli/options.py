@@ -32,4 +32,7 @@ Timeout = Annotated[
     float | None, typer.Option(min=0.01, metavar="SECONDS", help="Then the best so far, with its honest status.")
 ]
 Workers = Annotated[int, typer.Option(min=-1, help="Processes for long work; -1: one a processor.")]
+Cluster = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://host:8786, whose workers do it instead.")
+]
 Require = Annotated[Status | None, typer.Option("--require", help="Refuse a certificate that says less.")]

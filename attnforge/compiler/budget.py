@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from attnforge.effort import NORMAL, Effort, as_effort, until, working
 from attnforge.errors import RefusalError, ToleranceError
+from attnforge.parallel import check_cluster
 from attnforge.progress import SILENT, Progress, Watch, watched
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Asked(TypedDict, total=False):
         effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how hard to search and prove.
         timeout: seconds after which the best so far is returned with its honest status, or refused.
         workers: processes, where work can be shared; -1 is one a processor.
+        cluster: the address of a Dask scheduler, whose workers share it instead.
         require: ``"proved"`` or ``"conditional"``: a lesser certificate is refused.
         progress: True for a bar on the standard error stream, or a callable that is told (fraction, text).
     """
@@ -32,6 +34,7 @@ class Asked(TypedDict, total=False):
     effort: str | Effort | None
     timeout: float | None
     workers: int
+    cluster: str | None
     require: str | None
     progress: Progress
 
@@ -69,11 +72,13 @@ def budget(
     workers: int = 1,
     require: str | None = None,
     progress: Progress = False,
+    cluster: str | None = None,
 ) -> Iterator[Budget]:
     """What was asked for, checked and in force."""
     if require is not None and require not in RANKS:
         raise RefusalError(f"`require` must be one of {', '.join(RANKS)}", repr(require)[:80], "Use 'proved'")
-    found = as_effort(effort, workers)
+    found = as_effort(effort, workers, cluster)
+    check_cluster(found.cluster)
     with until(timeout), working(found), one_thread(), watched(progress) as watch:
         yield Budget(found, require, watch)
 

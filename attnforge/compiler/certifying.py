@@ -21,7 +21,7 @@ from attnforge.network import Network
 from attnforge.progress import Progress
 from attnforge.targets import PromptTarget, Target
 
-KERNELS = ("dense", "factorised", "window")
+KERNELS = ("dense", "batched", "factorised", "window", "sharded")
 
 
 def certify(
@@ -32,6 +32,7 @@ def certify(
     effort: str | Effort | None = None,
     timeout: float | None = None,
     workers: int = 1,
+    cluster: str | None = None,
     require: str | None = None,
     progress: Progress = False,
     kernel: str | None = None,
@@ -45,9 +46,11 @@ def certify(
         effort: ``"low"``, ``"normal"``, ``"high"`` or an ``af.Effort``: how hard to prove.
         timeout: seconds after which the bound proved so far is stated, or none: then it is ``sampled``.
         workers: processes that share a long proof; -1 for all cores.
+        cluster: the address of a Dask scheduler, whose workers share it instead.
         require: ``"proved"`` or ``"conditional"``: refuse a certificate that says less.
         progress: True shows how far the proof is; a callable is told (fraction, text).
-        kernel: ``"dense"``, ``"factorised"`` or ``"window"``, for a run by that alone (``net.module(kernel=...)``).
+        kernel: ``"dense"``, ``"batched"``, ``"factorised"``, ``"window"`` or ``"sharded"``, for a run by that alone
+            (``net.module(kernel=...)``); refused where it cannot serve.
     """
     if kernel not in (None, *KERNELS):
         raise CertificateError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Leave it out for all")
@@ -55,7 +58,7 @@ def certify(
     judged = network.network if isinstance(network, Compiled) else network
     if isinstance(against, PromptTarget):
         return prove(judged, against, dtype=dtype)
-    with budget(effort, timeout, workers, require, progress) as given:
+    with budget(effort, timeout, workers, require, progress, cluster) as given:
         proved_anew = certified(judged, against, construction, dtype, given, kernel=kernel).certificate
     given.accepted(proved_anew, construction)
     return proved_anew

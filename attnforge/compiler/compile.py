@@ -37,6 +37,7 @@ def compile(
     effort: str | Effort | None = None,
     timeout: float | None = None,
     workers: int = 1,
+    cluster: str | None = None,
     cache: str | os.PathLike[str] | None = None,
     require: str | None = None,
     polish: bool | Literal["positions"] = False,
@@ -68,6 +69,7 @@ def compile(
         timeout: seconds after which the best so far is returned with its honest status (a proof that was cut off gives
             a larger bound, or none), or OutOfTimeError raised where nothing measured within tol.
         workers: processes that evaluate a callable and share long proofs; -1 for all cores. One core without it.
+        cluster: the address of a Dask scheduler, ``"tcp://host:8786"``, whose workers do so instead.
         cache: a file that keeps the values of a callable, so that a run can be resumed.
         require: ``"proved"``, or ``"conditional"``: refuse what would be certified by less.
         polish: minimise the sup error of a fitted head over its values afterwards, or with ``"positions"`` over the
@@ -82,9 +84,10 @@ def compile(
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
     runs_in, named = dtype_name(dtype), None if construction == "auto" else registry.construction(construction)
-    with budget(effort, timeout, workers, require, progress) as given:
+    with budget(effort, timeout, workers, require, progress, cluster) as given:
         rows = given.watch.rows if progress else None
-        wanted = as_target(target, domain, lipschitz, Evaluation(workers=workers, cache=cache, progress=rows))
+        evaluation = Evaluation(workers=workers, cache=cache, progress=rows, cluster=cluster)
+        wanted = as_target(target, domain, lipschitz, evaluation)
         if isinstance(wanted, Formula | Formulas):
             wanted.check_joined()
         compiled = _chosen(wanted, tol, runs_in, named, max_anchors, max_bytes, given)

@@ -100,21 +100,28 @@ class Runnable:
         return count_parameters(self.network)[0]
 
     def module(
-        self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
+        self,
+        dtype: DType | None = None,
+        device: Any = None,
+        trainable: bool = False,
+        kernel: str = "auto",
+        shards: int = 1,
     ) -> TargetModule | JointModule:
         """A ``torch.nn.Module`` made of linear maps and softmax attention only, with the same shapes.
 
         It does **not** check its inputs. ``trainable`` turns the weights into parameters; what training makes of them
         is no longer covered by the certificate. A dtype other than the compiled one is not covered either. ``kernel``
         is how attention runs: ``auto`` chooses by the numbers of the network among those that the certificate covers;
-        ``dense``, ``factorised`` or ``window`` is taken or refused, and warned of where the certificate does not cover
-        it (``af.certify(net, kernel=...)`` may).
+        ``dense``, ``batched``, ``factorised``, ``window`` or ``sharded`` is taken or refused, and warned of where the
+        certificate does not cover it (``af.certify(net, kernel=...)`` may). ``shards`` are those of the sharded kernel,
+        which ``attnforge.runtime.over_processes`` and ``over_cluster`` hand to other processes.
         """
         import torch
 
         from attnforge.runtime import AttentionNetwork, JointModule, TargetModule
 
-        core = AttentionNetwork(self.network, getattr(torch, dtype_name(dtype or self.dtype)), trainable, kernel)
+        kind = getattr(torch, dtype_name(dtype or self.dtype))
+        core = AttentionNetwork(self.network, kind, trainable, kernel, shards)
         covered = getattr(getattr(self, "certificate", None), "kernels", (kernel,))
         if kernel not in ("auto", *covered):
             message = (

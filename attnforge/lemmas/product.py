@@ -44,11 +44,12 @@ def column_groups(keys: Array) -> list[list[int]]:
     groups = [[column] for column in range(keys.shape[1])]
     for f, g in combinations(range(keys.shape[1]), 2):
         one, two = (next(group for group in groups if column in group) for column in (f, g))
-        if one is not two and _count([codes[f], codes[g]]) < _count([codes[f]]) * _count([codes[g]]):
+        pairs = _count([codes[f]]) * _count([codes[g]])
+        if one is not two and (pairs > len(keys) or _count([codes[f], codes[g]]) < pairs):
             one += two
             groups = [group for group in groups if group is not two]
     sizes = [_count([codes[column] for column in group]) for group in groups]
-    full = math.prod(sizes) == len(keys) == _count(codes)
+    full = math.prod(sizes) == len(keys) and (len(groups) == 1 or _count(codes) == len(keys))
     return groups if full else [list(range(keys.shape[1]))]
 
 
@@ -84,8 +85,18 @@ def _joined(codes: Sequence[Indices]) -> Indices:
     """The rank of every row of ranks, the first column counting most."""
     total = codes[0]
     for code in codes[1:]:
-        total = _coded(total * (int(code.max(initial=0)) + 1) + code)
+        most = int(code.max(initial=0)) + 1
+        total = _ranked(total * most + code, (int(total.max(initial=0)) + 1) * most)
     return total
+
+
+def _ranked(numbers: Indices, below: int) -> Indices:
+    """The rank of every number among the different ones: by marking those that occur, where they are not far apart."""
+    if below > 8 * len(numbers):
+        return _coded(numbers)
+    occurs = np.zeros(below, dtype=bool)
+    occurs[numbers] = True
+    return (np.cumsum(occurs) - 1)[numbers]
 
 
 def _count(codes: Sequence[Indices]) -> int:

@@ -17,18 +17,18 @@ Run = Callable[[Array], npt.NDArray[Any]]
 CHUNK = 20_000  # tokens evaluated at a time
 
 
-def gaps(run: Run, target: Target, points: Array) -> Array:
+def gaps(run: Run, target: Target, points: Array, rough: bool = False) -> Array:
     """run(x) - target(x) at N points, (N, M) for M numbers a point, whatever the tokens and outputs.
 
     The target is evaluated in extended precision where it has one, and a formula by balls where that is not enough, so
-    that its own rounding does not count as error, nor hide one.
+    that its own rounding does not count as error, nor hide one; ``rough``: in float64, for larger gaps.
 
     >>> from attnforge.targets import Formula
     >>> gaps(lambda x: x[:, 0] + 0.5, Formula("x", Box(0, 1, shape=(1,))), np.array([[0.0], [0.25]]))
     array([[0.5],
            [0.5]])
     """
-    found = run(points) - target.accurate(points)
+    found = run(points) - (target.values(points) if rough else target.accurate(points))
     return np.asarray(found.reshape(len(points), -1).astype(np.float64))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ Array = npt.NDArray[np.float64]
 HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last steps of the climb
 SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or it could not be handed over
 LATE = 4  # times what a search is to take, after which it gives up: it was paced by a few evaluations
+LARGE = 2.0**-31  # of the values: a thousand times what those of a formula in float64 may be wrong by
+PATIENCE, GAIN = 6, 1.001  # rounds that together gain no more than this end the climb
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
@@ -111,15 +114,23 @@ def search_within(
     places = _places(target, network, effort.points)
     line = line_points(target, box, tokens, max(effort.points // (4 * (tokens or 1)), 2), places)
     risky = np.concatenate([line, near])
-    errors = _errors(run, target, random, lambda done: told(0.6 * done))
+    judge = partial(_errors, run, target, rough=_is_large(run, target, random[:FEWEST]))
+    errors = judge(random, lambda done: told(0.6 * done))
     sets = [(random, errors)]
     if len(risky):
-        sets.append((risky, _errors(run, target, risky, lambda done: told(0.6 + 0.3 * done))))
+        sets.append((risky, judge(risky, lambda done: told(0.6 + 0.3 * done))))
     starts, worst = _worst(sets, effort.climbers)
-    at, sup = _climb(run, target, box, starts, worst, _steps(box, len(starts), effort, len(near) > 0, rng))
+    fine = len(near) > 0
+    ends = _climb(judge, box, starts, worst, _steps(box, len(starts), effort, fine, rng), PATIENCE if fine else 0)
     told(1.0)
-    count = sum(e.size for _, e in sets) + len(starts) * effort.rounds * effort.tries
-    return Measurement(sup, at, root_mean_square(errors), count)
+    count, found = sum(e.size for _, e in sets) + len(starts) * effort.rounds * effort.tries, _errors(run, target, ends)
+    top = int(found.argmax())
+    return Measurement(float(found[top]), ends[top], root_mean_square(errors), count)
+
+
+def _is_large(run: Run, target: Target, points: Array) -> bool:
+    """Whether the error is so large against the values that values in float64 tell it to a thousandth."""
+    return bool(np.abs(gaps(run, target, points)).max() > LARGE * np.abs(run(points)).max())
 
 
 def root_mean_square(errors: Array) -> float:
@@ -150,13 +161,14 @@ def _errors(
     target: Target,
     points: Array,
     progress: Callable[[float], object] = lambda _: None,
+    rough: bool = False,
 ) -> Array:
     """The largest error over the outputs, at each point: (N,)."""
     step = max(1, CHUNK // max(1, int(np.prod(points.shape[1:-1]))))
     parts = []
     for i in range(0, len(points), step):
         chunk = points[i : i + step]
-        parts.append(np.abs(gaps(run, target, chunk)).max(axis=1))
+        parts.append(np.abs(gaps(run, target, chunk, rough)).max(axis=1))
         progress(min(1.0, (i + step) / len(points)))
     return np.concatenate(parts)
 
@@ -184,21 +196,22 @@ def _steps(box: Box, climbers: int, effort: Effort, fine: bool, rng: np.random.G
 
 
 def _climb(
-    run: Run,
-    target: Target,
-    box: Box,
-    starts: Array,
-    worst: Array,
-    steps: Iterable[Array],
-) -> tuple[Array, float]:
-    """Take each round's steps (climbers, tries, ...) around each start, keeping what is worse."""
+    judge: Callable[[Array], Array], box: Box, starts: Array, worst: Array, steps: Iterable[Array], patience: int
+) -> Array:
+    """Take each round's steps (climbers, tries, ...) around each start, keeping what is worse, while that gains.
+
+    Without ``patience`` to the end: steps that get smaller gain late.
+    """
+    tops = [float(worst.max(initial=0.0))]
     for step in steps:
         tries = np.clip(starts[:, None] + step, box.lower, box.upper)
-        errors = _errors(run, target, tries.reshape(-1, *starts.shape[1:])).reshape(step.shape[:2])
+        errors = judge(tries.reshape(-1, *starts.shape[1:])).reshape(step.shape[:2])
         best = errors.argmax(axis=1)
         found = errors[np.arange(len(starts)), best]
         better = found > worst
         starts = np.where(better.reshape(-1, *(1,) * (starts.ndim - 1)), tries[np.arange(len(starts)), best], starts)
         worst = np.maximum(worst, found)
-    top = int(worst.argmax())
-    return starts[top], float(worst[top])
+        tops.append(float(worst.max()))
+        if 0 < patience < len(tops) and tops[-1] <= GAIN * tops[-1 - patience]:
+            break
+    return starts

@@ -130,7 +130,7 @@ class Claims:
     def __post_init__(self) -> None:
         if not (self.formula is None or isinstance(self.formula, str)):
             raise TargetError("A claimed formula is text", type(self.formula).__name__, REMEDY)
-        if not (is_a(tuple, self.roles) and is_a(str, self.construction, *self.roles)):
+        if not (is_a(tuple, self.roles) and is_a(str, self.construction) and set(map(type, self.roles)) <= {str}):
             raise TargetError("A claim names its construction and the role of each key", repr(self.roles)[:80], REMEDY)
         if not isinstance(self.sharpness, float):
             raise TargetError("A claimed sharpness is a float", type(self.sharpness).__name__, REMEDY)

@@ -77,6 +77,8 @@ def unflatten(skeleton: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]
 
 def rounded(network: Network, dtype: str) -> Network:
     """The network whose weights are the dtype's nearest numbers: what actually runs in that dtype."""
+    if dtype == "float64":  # as networks hold them
+        return network
     skeleton, arrays = flatten(network)
     for name, array in arrays.items():
         if is_weight(name):

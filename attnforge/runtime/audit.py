@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.hooks import RemovableHandle
 
 from attnforge.errors import TargetError
-from attnforge.runtime.dense import HeadGroup
-from attnforge.runtime.factorised import FactorisedHead
+from attnforge.runtime.module import AnyHead
+from attnforge.runtime.sharded import ShardedHead
 from attnforge.runtime.window import WindowHead
 
 LINEAR = {"mm", "bmm", "matmul", "addmm", "add", "sum"}
@@ -26,6 +26,7 @@ SOFTMAX = {
     "_safe_softmax",
     "mul in a head",
     "window",
+    "sharded",
 }
 MOVES = {
     "view",
@@ -62,9 +63,9 @@ def operations(module: nn.Module, *inputs: Tensor) -> set[str]:
 
     Where a token has a key of its own, its score and its weighted value are products of what varies, and weights of a
     factorised head are products of others: of the operations inside heads, such a product is named apart. All that
-    finds and weighs the keys of a window, compiled or not, is named ``window``.
+    finds and weighs the keys of a window, compiled or not, is named ``window``; and a softmax in shards ``sharded``.
     """
-    recorder, kinds = _Recorder(), HeadGroup | FactorisedHead | WindowHead
+    recorder, kinds = _Recorder(), AnyHead
     hooks = [hook for part in module.modules() if isinstance(part, kinds) for hook in recorder.follow(part)]
     try:
         with torch.no_grad(), recorder:
@@ -92,16 +93,17 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
-        self.in_head = self.in_window = False
+        self.in_head, self.whole = False, ""
 
     def follow(self, group: nn.Module) -> list[RemovableHandle]:
         """Know when the heads of a group run."""
 
         def enter(*_: Any) -> None:
-            self.in_head, self.in_window = True, isinstance(group, WindowHead)
+            self.in_head = True
+            self.whole = "window" if isinstance(group, WindowHead) else "sharded" * isinstance(group, ShardedHead)
 
         def leave(*_: Any) -> None:
-            self.in_head = self.in_window = False
+            self.in_head, self.whole = False, ""
 
         return [group.register_forward_pre_hook(enter), group.register_forward_hook(leave, always_call=True)]
 
@@ -113,5 +115,5 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = func.overloadpacket._qualified_op_name.split("::")[-1]  # type: ignore[attr-defined]
-        self.seen.add("window" if self.in_window else "mul in a head" if self.in_head and name == "mul" else name)
+        self.seen.add(self.whole or ("mul in a head" if self.in_head and name == "mul" else name))
         return func(*args, **(kwargs or {}))

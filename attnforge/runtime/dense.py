@@ -1,12 +1,12 @@
-"""The dense kernel: like heads stacked, and run at once.
+"""The dense and the batched kernel: like heads stacked, and run at once.
 
-Three cases, by what the keys are. *Few constants, and the own token*: a million attentions of three keys would drown in
-the overhead of ``scaled_dot_product_attention``, so their softmax is written out, in float32 or better, queries last in
-memory: softmax over a few numbers side by side is slow, over a few rows it is as fast as its exponentials. Certificates
-rest on this (:attr:`attnforge.network.Head.is_small`). *Many constants*: the whole batch is one long row of queries.
-*Rows*: ordinary attention; where one second input serves the batch, again one long row of queries. Values are
-zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a kernel an order of
-magnitude slower. The sharpness is folded into the weights, so the scale is 1.
+Three cases, by what the keys are. *Few constants, and the own token*, the batched kernel: a million attentions of three
+keys would drown in the overhead of ``scaled_dot_product_attention``, so their softmax is written out, in float32 or
+better, queries last in memory: softmax over a few numbers side by side is slow, over a few rows it is as fast as its
+exponentials. Certificates rest on this (:attr:`attnforge.network.Head.is_small`). *Many constants*: the whole batch is
+one long row of queries. *Rows*: ordinary attention; where one second input serves the batch, again one long row of
+queries. Values are zero-padded to the width of queries and keys (or the reverse): otherwise PyTorch falls back to a
+kernel an order of magnitude slower. The sharpness is folded into the weights, so the scale is 1.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class HeadGroup(nn.Module):
     def forward(self, state: Tensor, context: Tensor | None) -> Tensor:
         """The heads' means of their values, one head below the other, a column a query: (heads * v, batch * query)."""
         if not self.written_out:
-            mixed = _attend(*self._project(state, context))
+            mixed = attend(*self._project(state, context))
             return mixed.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
         parts = torch.split(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
         return joined([self._mean(part.T.contiguous()) for part in parts], 1)
@@ -187,7 +187,7 @@ def joined(parts: Sequence[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
 
 
-def _attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Softmax attention with scale 1, values and keys padded to one width."""
     width, out = queries.shape[-1], values.shape[-1]
     if out < width:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnforge.errors import DomainError, RefusalError
 from attnforge.lemmas.product import factors_of
+from attnforge.lemmas.shards import check_shards
 from attnforge.lemmas.window import FEWEST, TAILS, rows_of
 from attnforge.network import (
     Attention,
@@ -23,13 +24,16 @@ from attnforge.network import (
     rows_named,
 )
 from attnforge.network.apply import check_rows
+from attnforge.network.layers import FEW
 from attnforge.runtime.arithmetic import as_written, warn_of_reduced_precision
 from attnforge.runtime.dense import HeadGroup, group_heads, rows_key, write
 from attnforge.runtime.factorised import FactorisedHead
+from attnforge.runtime.sharded import ShardedHead
 from attnforge.runtime.weights import keep
 from attnforge.runtime.window import WindowHead
 
-KERNELS = ("auto", "dense", "factorised", "window")
+KERNELS = ("auto", "dense", "batched", "factorised", "window", "sharded")
+AnyHead = HeadGroup | FactorisedHead | WindowHead | ShardedHead
 WORTH = 16  # times as many keys as a window holds, from which on it is chosen
 
 
@@ -40,18 +44,28 @@ class AttentionNetwork(nn.Module):
     domain pass through. ``torch.autocast`` around it changes nothing. With ``trainable`` every weight is a parameter,
     else a buffer; and heads run densely, since training keeps no structure.
 
-    ``kernel``: ``auto`` runs heads whose keys are a product of small sets ``factorised``, many keys in even rows by
-    ``window`` (in float64), others ``dense``; or one of these for all heads, refused where it cannot serve.
+    ``kernel``: ``auto`` runs like heads of few keys ``batched``, their softmax written out, heads whose keys are a
+    product of small sets ``factorised``, many keys in even rows by ``window`` (in float64), others ``dense``; or one of
+    these for all heads, refused where it cannot serve. Heads that are ``sharded`` have their keys in so many
+    ``shards``, taken one after the other, or by other processes (:mod:`.many_machines`).
     """
 
-    def __init__(self, network: Network, dtype: torch.dtype, trainable: bool = False, kernel: str = "auto") -> None:
+    def __init__(
+        self,
+        network: Network,
+        dtype: torch.dtype,
+        trainable: bool = False,
+        kernel: str = "auto",
+        shards: int = 1,
+    ) -> None:
         super().__init__()
         if kernel not in KERNELS:
             raise DomainError(f"`kernel` must be one of {', '.join(KERNELS)}", repr(kernel), "Use 'auto'")
         _check_served(network, kernel, trainable)
+        _check_shards(network, kernel, trainable, shards)
         kernel = "dense" if trainable else kernel
         windows = _windows(network, dtype, kernel)
-        made = {id(layer): _module(layer, dtype, trainable, kernel, windows) for layer in network.layers}
+        made = {id(layer): _module(layer, dtype, trainable, kernel, windows, shards) for layer in network.layers}
         self.layers = nn.ModuleList(
             made[id(layer)] for layer in network.layers
         )  # one applied again has its weights once
@@ -154,7 +168,13 @@ class AttentionLayer(nn.Module):
     """Groups of like heads, each run at once; one product for all that write alike."""
 
     def __init__(
-        self, layer: Attention, dtype: torch.dtype, trainable: bool, kernel: str, windows: list[WindowHead]
+        self,
+        layer: Attention,
+        dtype: torch.dtype,
+        trainable: bool,
+        kernel: str,
+        windows: list[WindowHead],
+        shards: int,
     ) -> None:
         super().__init__()
         self.order, groups = group_heads(layer.heads)
@@ -162,7 +182,7 @@ class AttentionLayer(nn.Module):
         kernels: list[nn.Module] = []
         left = iter([windows[layer.heads.index(head)] for heads in groups for head in heads] if windows else ())
         for heads in groups:
-            made = list(islice(left, len(heads))) if windows else _kernels(heads, dtype, trainable, kernel)
+            made = list(islice(left, len(heads))) if windows else _kernels(heads, dtype, trainable, kernel, shards)
             alike.setdefault(rows_key(heads[0].query_rows), []).extend(range(len(kernels), len(kernels) + len(made)))
             kernels += made
         self.groups = nn.ModuleList(kernels)
@@ -172,7 +192,7 @@ class AttentionLayer(nn.Module):
     def forward(self, state: Tensor, context: Tensor | None = None) -> Tensor:
         """The heads' sum at their query rows, plus the input with ``residual``."""
         total = state if self.residual else None
-        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead | WindowHead)]
+        groups = [group for group in self.groups if isinstance(group, AnyHead)]
         for members in self.alike:
             total = write([groups[i] for i in members], state, context, total)
         assert total is not None
@@ -180,7 +200,7 @@ class AttentionLayer(nn.Module):
 
     def weights(self, state: Tensor, context: Tensor | None = None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head, in the network's order."""
-        groups = [group for group in self.groups if isinstance(group, HeadGroup | FactorisedHead | WindowHead)]
+        groups = [group for group in self.groups if isinstance(group, AnyHead)]
         found = [weights for group in groups for weights in group.weights(state, context)]
         return [found[i] for i in self.order]
 
@@ -193,15 +213,22 @@ class SoftmaxLayer(nn.Module):
         return torch.softmax(state, dim=-1)
 
 
-def _module(layer: Layer, dtype: torch.dtype, trainable: bool, kernel: str, windows: list[WindowHead]) -> nn.Module:
+def _module(
+    layer: Layer, dtype: torch.dtype, trainable: bool, kernel: str, windows: list[WindowHead], shards: int
+) -> nn.Module:
     if isinstance(layer, Linear):
         return LinearLayer(layer, dtype, trainable)
-    return AttentionLayer(layer, dtype, trainable, kernel, windows) if isinstance(layer, Attention) else SoftmaxLayer()
+    if isinstance(layer, Attention):
+        return AttentionLayer(layer, dtype, trainable, kernel, windows, shards)
+    return SoftmaxLayer()
 
 
-def _kernels(heads: list[Head], dtype: torch.dtype, trainable: bool, kernel: str) -> list[nn.Module]:
-    """Like heads, each factorised, or all together densely."""
-    served = [] if kernel == "dense" else [found for head in heads if (found := factors(head)) is not None]
+def _kernels(heads: list[Head], dtype: torch.dtype, trainable: bool, kernel: str, shards: int) -> list[nn.Module]:
+    """Like heads, each factorised or in shards, or all together densely."""
+    if kernel == "sharded":
+        small = heads[0].is_small
+        return [HeadGroup(heads, dtype, False)] if small else [ShardedHead(head, dtype, shards) for head in heads]
+    served = [] if kernel in ("dense", "batched") else [found for head in heads if (found := factors(head)) is not None]
     if len(served) < len(heads):
         return [HeadGroup(heads, dtype, trainable)]
     return [FactorisedHead(head, found, dtype) for head, found in zip(heads, served, strict=True)]
@@ -226,7 +253,7 @@ def _windows(network: Network, dtype: torch.dtype, kernel: str) -> list[WindowHe
         rows = rows_of(head.query, np.asarray(head.memory_keys), token) if constant else None
         if rows is None:
             return _refused_window() if forced else []
-        found.append(WindowHead(head, rows, dtype, TAILS[name]))
+        found.append(WindowHead(head, rows, dtype, TAILS[name], forced))
     worth = all(WORTH * math.prod(each.counts) <= math.prod(each.sizes) for each in found)
     return found if forced or worth else []
 
@@ -237,13 +264,25 @@ def _refused_window() -> list[WindowHead]:
 
 
 def _check_served(network: Network, kernel: str, trainable: bool) -> None:
-    """Raise where a kernel that was asked for cannot serve: heads of few keys are written out whatever it is."""
-    if kernel != "factorised":
-        return
+    """Raise where a kernel that was asked for cannot serve: heads of few keys are batched whatever it is."""
     large = [head for head in network.heads if not head.is_small]
-    if trainable or not large or any(factors(head) is None for head in large):
+    if kernel == "batched" and large:
+        requirement = f"The batched kernel needs heads of at most {FEW} keys, their own token and constants"
+        raise RefusalError(requirement, f"{len(large)} of more, or of other tokens", "Use 'auto'")
+    if kernel == "factorised" and (trainable or not large or any(factors(head) is None for head in large)):
         got = "weights to be trained" if trainable else "keys that are no product, or few"
         raise RefusalError("The factorised kernel needs heads over products of constant keys", got, "Use 'auto'")
+
+
+def _check_shards(network: Network, kernel: str, trainable: bool, shards: int) -> None:
+    """Raise where keys cannot be cut so, or need not."""
+    if kernel == "sharded":
+        if trainable:
+            raise RefusalError("Sharded keys are not trained", "trainable=True", "Use kernel='dense'")
+        heads = [head for head in network.heads if not head.is_small]
+        check_shards([None if head.key_rows is not None else head.memory_values for head in heads], shards)
+    elif shards != 1:
+        raise RefusalError("`shards` are those of the sharded kernel", f"kernel={kernel!r}", "Use kernel='sharded'")
 
 
 def _check_shape(module: AttentionNetwork, tokens: Tensor) -> None:

@@ -2,17 +2,15 @@
 
 What is left out weighs at most ``tail`` (:mod:`attnforge.lemmas.window`). Positions along the rows are computed in
 float64, whatever the dtype: differences to the nearest key are exact to a rounding of the query, where products of
-queries with far keys would have lost them. Large batches run in a loop compiled by numba, where weights of a row are
-$r^m G_m$, one exponential a row and query; small ones, for which compiling would take longer, those that are
-differentiated, and other devices, in torch.
+queries with far keys would have lost them. Large batches run in a loop compiled by numba
+(:mod:`attnforge.runtime.window_loop`), with one exponential a row and query; small ones, for which compiling would take
+longer, those that are differentiated, and other devices, in torch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +19,20 @@ from torch import Tensor, nn
 
 from attnforge.lemmas.window import MOST, Row, half_width
 from attnforge.network import Head
-from attnforge.runtime.dense import asking_rows, row_indices
+from attnforge.runtime.dense import HELD, asking_rows, attend, joined, row_indices
 from attnforge.runtime.weights import keep
 
 Array = npt.NDArray[np.float64]
 
-COMPILED = 2**21  # weights of a batch from which on the compiled loop is worth its start
-BLOCK = 256  # queries located at a time
-BEYOND = 60.0  # nearer than any position where the last key has all the weight but e^-60
+PAIRS = 2**15  # of queries and keys, below which dense attention takes less time than finding windows
+COMPILED = 2**19  # weights of a batch from which on the compiled loop is worth its start
 
 
 class WindowHead(nn.Module):
-    """One head; what it is asked, and answers, is as with :class:`attnforge.runtime.dense.HeadGroup`."""
+    """One head; what it is asked, and answers, is as with :class:`attnforge.runtime.dense.HeadGroup`.
+
+    Unless windows are ``forced``, few queries of few keys are answered by dense attention, which takes less time.
+    """
 
     output: Tensor
     values: Tensor
@@ -42,8 +42,9 @@ class WindowHead(nn.Module):
     key = value = key_rows = None
     from_context = written_out = False
 
-    def __init__(self, head: Head, rows: list[Row], dtype: torch.dtype, tail: float) -> None:
+    def __init__(self, head: Head, rows: list[Row], dtype: torch.dtype, tail: float, forced: bool = True) -> None:
         super().__init__()
+        self.least = 0 if forced else PAIRS
         self.head, self.rows, self.sizes = head, rows, tuple(row.size for row in rows)
         self.counts = [min(2 * half_width(row.sharpness, tail / len(rows)) + 1, row.size) for row in rows]
         place = np.ravel_multi_index(tuple(row.place for row in rows), self.sizes)
@@ -58,24 +59,34 @@ class WindowHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
+        if asking.device.type == "cpu" and len(asking) * len(self.place) < self.least:
+            query, keys = self._maps
+            return attend((asking @ query)[None, None], keys, self.values.flatten(1).T[None, None])[0, 0].T
         small = len(asking) * math.prod(self.counts) < COMPILED
         if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
-            keys, weights = self._near(asking)
-            total = self.values.flatten(1)[:, keys].reshape(len(self.values), len(asking), *self.counts)
-            for each in reversed(weights):  # row by row, as the compiled loop
-                total = (total * each.reshape(len(asking), *[1] * (total.dim() - 3), -1)).sum(dim=-1)
-            return total
+            parts = torch.split(asking, max(1, HELD // math.prod(self.counts)))
+            return joined([self._mean(part) for part in parts], 1)
+        from attnforge.runtime.window_loop import line, product  # numba takes a second to import
+
         values = self.values.numpy()
         out = np.empty((len(values), len(asking)), dtype=values.dtype)
-        alone = MOST - len(self.rows)  # rows of one key in front
-        tables = [np.ones(1)] * alone + [_table(*each) for each in zip(self._sharpness, self.counts, strict=True)]
-        ties = np.ones((MOST, 3))
-        ties[alone:] = [[row.tie, row.spacing, row.sharpness] for row in self.rows]
-        queries = np.zeros((MOST, asking.shape[1]))
-        queries[alone:] = self.queries.numpy()
-        loop = _compiled(*[1] * alone, *self.counts)
-        loop(asking.numpy(), queries, ties, *tables, values.reshape(len(values), *[1] * alone, *self.sizes), out)
+        tables = [_table(*each) for each in zip(self._sharpness, self.counts, strict=True)]
+        rows = np.array([[row.tie, row.spacing, row.sharpness] for row in self.rows])
+        given = asking.numpy(), self.queries.numpy(), rows
+        if len(self.rows) == 1:
+            line(*given, *tables, values, out)
+        else:
+            alone = MOST - len(self.rows)  # rows of one key in front
+            product(*given, *[(1.0,)] * alone, *tables, values.reshape(-1, *[1] * alone, *self.sizes), out)
         return torch.from_numpy(out)
+
+    def _mean(self, asking: Tensor) -> Tensor:
+        """Means (v, N) by torch: row by row, as the compiled loop."""
+        keys, weights = self._near(asking)
+        total = self.values.flatten(1)[:, keys].reshape(len(self.values), len(asking), *self.counts)
+        for each in reversed(weights):
+            total = (total * each.reshape(len(asking), *[1] * (total.dim() - 3), -1)).sum(dim=-1)
+        return total
 
     def weights(self, state: Tensor, _context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key), zero where they are left out."""
@@ -101,6 +112,12 @@ class WindowHead(nn.Module):
         """Its values (1, N, v)."""
         return self.values.flatten(1)[:, self.place].T.unsqueeze(0)
 
+    @cached_property
+    def _maps(self) -> tuple[Tensor, Tensor]:
+        """The map to queries (m, r), and the keys (1, 1, N, r) in the order of the rows."""
+        keys = self.memory_keys[None, :, self.place.cpu().argsort()]
+        return self.query[0].to(self.values.dtype), keys.to(self.values.dtype)
+
     @property
     def _sharpness(self) -> list[float]:
         return [row.sharpness for row in self.rows]
@@ -122,97 +139,6 @@ class WindowHead(nn.Module):
         return keys, weights
 
 
-def _table(c: float, count: int) -> Array:
-    """Factors of weights that many keys to either side of the nearest."""
-    m = np.arange(1 - count, count, dtype=np.float64)
-    return np.asarray(np.exp(-c * m * (m - 1) / 2))
-
-
-@cache
-def _compiled(*counts: int) -> Callable[..., None]:
-    """The loop over queries for windows of so many keys of three rows: constants that the compiler unrolls.
-
-    Queries are taken in blocks: positions of a block first, which vectorises, then windows. A window is moved inwards
-    where the row ends, so that it always holds as many. Far beyond the row's end the last key has all the weight:
-    positions there are taken as nearer, lest powers overflow.
-    """
-    from numba import njit
-
-    options: Any = {"cache": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
-    n, m, s = counts
-
-    def locate(tokens: Any, query: Any, tie: Any, size: int, nearest: Any, rises: Any) -> None:
-        """The nearest keys of some queries, and the logarithm by which weights rise from them."""
-        low, high, c = -(size // 2), size - 1 - size // 2, tie[2]
-        for b in range(len(tokens)):
-            y = 0.0
-            for f in range(len(query)):
-                y += query[f] * tokens[b, f]
-            p = min(max((y - tie[0]) / tie[1], low - BEYOND / c), high + BEYOND / c)
-            at = min(max(math.ceil(p), low), high)
-            nearest[b] = at
-            rises[b] = y if math.isnan(y) else c * (p - at)
-
-    locate = njit(**options)(locate)
-
-    def weigher(count: int) -> Any:
-        half = count // 2
-
-        def weigh(nearest: float, a: float, table: Any, size: int, weights: Any) -> Any:
-            """Fill in the weights, not normalised; the first key, and their sum."""
-            place = int(nearest) + size // 2
-            first = min(max(place - half, 0), size - count)
-            start = first - place
-            up = math.exp(a)
-            if start == -half and count % 2 == 1:  # away from the ends, both sides at once
-                down, right, left, total = 1.0 / up, 1.0, 1.0, 1.0
-                weights[half] = 1.0
-                for k in range(1, half + 1):
-                    right *= up
-                    left *= down
-                    after, before = right * table[count - 1 + k], left * table[count - 1 - k]
-                    weights[half + k], weights[half - k] = after, before
-                    total += after + before
-                return first, total
-            power, total = math.exp(start * a), 0.0
-            for k in range(count):
-                weight = power * table[count - 1 + start + k]
-                weights[k] = weight
-                total += weight
-                power *= up
-            return first, total
-
-        def alone(nearest: float, a: float, table: Any, size: int, weights: Any) -> Any:
-            weights[0] = 1.0
-            return 0, 1.0
-
-        return njit(**options)(weigh if count > 1 else alone)
-
-    first, second, third = (weigher(count) for count in counts)
-
-    def loop(tokens: Any, queries: Any, ties: Any, table: Any, other: Any, last: Any, values: Any, out: Any) -> None:
-        u, v, w = np.empty(n, values.dtype), np.empty(m, values.dtype), np.empty(s, values.dtype)
-        nearest, rises = np.zeros((3, BLOCK)), np.zeros((3, BLOCK))
-        for start in range(0, len(tokens), BLOCK):
-            some = tokens[start : start + BLOCK]
-            for row in range(3):
-                if values.shape[1 + row] > 1:
-                    locate(some, queries[row], ties[row], values.shape[1 + row], nearest[row], rises[row])
-            for b in range(len(some)):
-                i, p = first(nearest[0, b], rises[0, b], table, values.shape[1], u)
-                j, q = second(nearest[1, b], rises[1, b], other, values.shape[2], v)
-                k, r = third(nearest[2, b], rises[2, b], last, values.shape[3], w)
-                for o in range(len(values)):
-                    mean = values.dtype.type(0)
-                    for x in range(n):
-                        middle = values.dtype.type(0)
-                        for y in range(m):
-                            inner = values.dtype.type(0)
-                            for z in range(s):
-                                inner += w[z] * values[o, i + x, j + y, k + z]
-                            middle += v[y] * inner
-                        mean += u[x] * middle
-                    out[o, start + b] = mean / (p * q * r)
-
-    compiled: Callable[..., None] = njit(**options)(loop)
-    return compiled
+def _table(c: float, count: int) -> tuple[float, ...]:
+    """Factors of weights of the keys around the nearest."""
+    return tuple(math.exp(-c * m * (m - 1) / 2) for m in range(-(count // 2), count - count // 2))

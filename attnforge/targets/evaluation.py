@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from attnforge.effort import check_time, seconds_left
 from attnforge.errors import FileFormatError, TargetError
+from attnforge.parallel import Pool, Processes
 from attnforge.targets.domain import Box
 from attnforge.targets.sample_cache import ANOTHER, FilePath, append_samples, read_samples
 
@@ -48,6 +49,7 @@ class Evaluation:
     Args:
         workers: processes that share the work; -1 for all cores. The values are the same. They are only started once a
             batch is seen to take long enough to be worth sending.
+        cluster: the address of a Dask scheduler, whose workers share it instead.
         cache: a file in which values are kept as they are computed, and found again by a later run. A few of its
             points are evaluated again, to see that it belongs to this function.
         batch: rows in one call of the function. None: all at once where there are no workers, cache, progress or end,
@@ -68,12 +70,13 @@ class Evaluation:
         cache: FilePath | None = None,
         batch: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        cluster: str | None = None,
     ) -> None:
         if not _is_whole(workers) or (workers < 1 and workers != -1):
             raise TargetError("`workers` must be at least 1, or -1 for all cores", repr(workers), "Leave it out: 1")
         if batch is not None and (not _is_whole(batch) or batch < 1):
             raise TargetError("`batch` must be at least 1 row", repr(batch), "Leave it out: it is then chosen by time")
-        self.workers, self.cache, self.batch, self.progress = workers, cache, batch, progress
+        self.processes, self.cache, self.batch, self.progress = Processes(workers, cluster), cache, batch, progress
         self._owner: Raw | None = None
         self._opened = cache is None
         self._shape: tuple[int, ...] | None = None  # of one value
@@ -189,7 +192,7 @@ class Evaluation:
         while done < len(rows):
             check_time(EVALUATING)
             left = rows[done:]
-            if self.workers != 1 and self._clock.worth_sending(len(left)):
+            if not self.processes.one and self._clock.worth_sending(len(left)):
                 yield from ((done + start, part) for start, part in self._parallel(function, left))
                 return
             size = self._rows(len(left))
@@ -202,24 +205,20 @@ class Evaluation:
             return min(self.batch, left)
         remaining = seconds_left()
         hurried = remaining < math.inf and not self._clock.is_quick(left, remaining)
-        if not hurried and self.workers == 1 and self.cache is None and self.progress is None and left <= ALL_AT_ONCE:
+        undisturbed = self.processes.one and self.cache is None and self.progress is None
+        if undisturbed and not hurried and left <= ALL_AT_ONCE:
             return left
         return min(self._clock.rows(remaining), left)
 
     def _parallel(self, function: Raw, rows: Array) -> Iterator[tuple[int, Array]]:
         """Rounds of a few batches a worker. A failure is told when its round is over: the others' work is kept."""
-        import joblib
-
-        workers, done, settings = joblib.effective_n_jobs(self.workers), 0, np.geterr()
-        # Nothing is handed over in read-only files on disk (max_nbytes), which a function may not write to.
-        with joblib.Parallel(
-            workers, "loky", return_as="generator_unordered", batch_size=1, pre_dispatch="all", max_nbytes=None
-        ) as pool:
+        done, settings = 0, np.geterr()
+        with self.processes.sharing() as pool:
             while done < len(rows):
                 check_time(EVALUATING)
-                size = min(self._rows(len(rows)), math.ceil((len(rows) - done) / workers))
-                starts = range(done, min(done + size * workers * BATCHES_A_WORKER, len(rows)), size)
-                tasks = [joblib.delayed(_send)(function, i, rows[i : i + size], settings) for i in starts]
+                size = min(self._rows(len(rows)), math.ceil((len(rows) - done) / pool.size))
+                starts = range(done, min(done + size * pool.size * BATCHES_A_WORKER, len(rows)), size)
+                tasks = [(function, i, rows[i : i + size], settings) for i in starts]
                 failures = []
                 for outcome in _outcomes(pool, tasks, rows[done]):
                     if isinstance(outcome, _Failure):
@@ -328,12 +327,13 @@ def _keys(rows: Array) -> list[bytes]:
 
 def _distinct(keys: list[bytes], absent: Integers) -> tuple[Integers, Integers]:
     """First occurrences (M,) of the rows that are absent, and which of these each absent row equals."""
+    if len({keys[i] for i in absent.tolist()}) == len(absent):
+        return absent, np.arange(len(absent))
     numbers: dict[bytes, int] = {}
     which = np.fromiter(
         (numbers.setdefault(keys[i], len(numbers)) for i in absent.tolist()), dtype=np.int64, count=len(absent)
     )
-    repeated = len(numbers) < len(absent)
-    return absent[np.unique(which, return_index=True)[1]] if repeated else absent, which
+    return absent[np.unique(which, return_index=True)[1]], which
 
 
 def _inside(rows: Array, domain: Box) -> npt.NDArray[np.bool_]:
@@ -421,10 +421,10 @@ def _send(function: Raw, start: int, rows: Array, settings: dict[str, Any]) -> _
     return _Success(start, found, time.perf_counter() - started)
 
 
-def _outcomes(pool: Any, tasks: list[Any], point: Array) -> Iterator[_Success | _Failure]:
+def _outcomes(pool: Pool, tasks: list[Any], point: Array) -> Iterator[_Success | _Failure]:
     """Results as they come; what goes wrong outside the function is said in the user's words."""
     try:
-        yield from pool(tasks)
+        yield from pool.each(_send, tasks)
     except BrokenExecutor as error:
         got = f"{reason_of(error)} in the round from {_text(point)} on"
         remedy = "Use fewer workers if memory was short, or workers=1 to see the function fail"

@@ -25,13 +25,13 @@ from attnforge.targets.expression import (
     truncated_linear_form,
     variables,
 )
-from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.evaluate import joined_bounds
 from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.linear import why_not_truncated_linear
 from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
 from attnforge.targets.expression.rectified import rectified
-from attnforge.targets.expression.tree import joined, name_problem
+from attnforge.targets.expression.tree import joined, name_problem, unified
 from attnforge.targets.extension import continuous
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -118,13 +118,14 @@ class Formula(Target):
 
     @cached_property
     def _proved(self) -> Lipschitz | None:
-        slopes = [derivative(self.tree, name) for name in self._names]
+        root = joined(unified([self.tree, *(derivative(self.tree, name) for name in self._names)]))
         worst = 0.0
         with precision():
             for box in cells(self._names, self.domain):
                 check_time("bounding derivatives")
-                total = add_up(*(_magnitude(bounds(slope, box)) for slope in slopes))
-                if not np.isfinite(total) or not np.isfinite(_magnitude(bounds(self.tree, box))):
+                value, *slopes = map(_magnitude, joined_bounds(root, box))
+                total = add_up(*slopes)
+                if not np.isfinite(total) or not np.isfinite(value):
                     return None
                 worst = max(worst, total)
         return Lipschitz(worst, proved=True)

@@ -93,14 +93,19 @@ def size_grid(name: str, target: Target, tol: float, dtype: str) -> BumpPlan:
     def reaches(grid: int) -> bool:
         return sum(bump_bound(target, plan(grid)).values()) <= tol
 
-    if not reaches(most):
-        fits = sum(bump_bound(target, plan(most)).values())
+    finest = bump_bound(target, plan(most))
+    if not (fits := sum(finest.values())) <= tol:
         got = f"about {most * fits / tol:.2g} centres an input for tol={tol:g}"
         raise RefusalError(f"A grid may have at most {LARGEST:,} centres", got, f"tol={fits:.2g} would fit")
-    low, high = 0, most  # the bound falls with the grid
+    low, high, step = 0, most, 1  # the bound falls with the grid
+    middle = max(1, math.ceil(most * finest["spacing"] / tol))  # where the spacing, L h / 2, spends it
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
+        middle = min(max(middle, low + 1), high - 1)
+        if reaches(middle):
+            middle, high = (middle - step if high == most else (low + middle) // 2), middle
+        else:
+            middle, low = (middle + step if high == most else (middle + high) // 2), middle
+        step *= 2
     return plan(high)
 
 

@@ -15,6 +15,7 @@ within the tolerance at fresh points too; the certificate is then about the func
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,7 @@ Array = npt.NDArray[np.float64]
 
 MOST_INPUTS = 8
 LAVISH, MANY = 20, 100_000  # anchors a point, and in all, beyond which a grid is no good idea: many short axes
+GEOMETRIC = 1.25  # the ratio of two falls of log(error) is 2 if they are geometric, 1 if the error falls like a power
 COARSEST, FINEST, SAMPLES = 9, 1025, 2**18  # samples an axis, doubled from the first to the second, and in all
 FRESH = 4000  # points at which a head through samples is judged
 
@@ -123,20 +125,33 @@ def _sampled_plan(target: Target, tol: float, dtype: str) -> TablePlan:
     """Half of tol for the fit to the samples; twice as many of them an axis until the other half covers the rest."""
     box, values = target.domain, flat_values(target)
     points = fresh(box.lower, box.upper, FRESH, 0)
-    wanted, count, missed = values(points), COARSEST, math.inf
-    while count <= FINEST and count ** len(box.lower) <= SAMPLES:
+    wanted, count, seen = values(points), COARSEST, list[float]()
+    while count <= FINEST and count ** len(box.lower) <= SAMPLES and not _in_vain(seen, count, tol):
         axes = [np.linspace(a, b, count) for a, b in zip(box.lower, box.upper, strict=True)]
         samples = Grid(tuple(axes), values(product(axes)).reshape(*(len(axis) for axis in axes), -1))
         fit = fit_table(axes, samples.values, tol / 2, machine(dtype).roundoff)
         plan = TablePlan((TensorHead.on_inputs(fit.axes, fit.values),), _explain_grid(fit, samples), dtype)
         network = heads_network(plan.heads, len(axes), TableHead.name, dtype)
-        missed = float(np.abs(network(points[:, None])[:, 0] - wanted).max())
-        if missed <= tol:
+        seen.append(float(np.abs(network(points[:, None])[:, 0] - wanted).max()))
+        if seen[-1] <= tol:
             return plan
         count = 2 * count - 1
     requirement = f"A head through samples of {target.describe()} must be within tol={tol:g} between them"
-    got = f"{missed:.3g} with {(count + 1) // 2} samples an axis"
+    got = f"{seen[-1]:.3g} with {(count + 1) // 2} samples an axis"
     raise ToleranceError(requirement, got, "Ask for a larger tol, or use tensor_grid, which chooses its own points")
+
+
+def _in_vain(seen: Sequence[float], count: int, tol: float) -> bool:
+    """Whether errors that fall like a power of the samples, as at a kink, will not reach tol by the finest.
+
+    With each doubling the logarithm of their ratio doubles where they fall geometrically, and stays where they do not.
+    """
+    if len(seen) < 3:
+        return False
+    first, second, third = (math.log(error) for error in seen[-3:])
+    doublings = 1 + math.floor(math.log2((FINEST - 1) / (count - 1)))
+    geometric = third - second < GEOMETRIC * min(0.0, second - first)
+    return not geometric and third + doublings * (third - second) > math.log(tol)
 
 
 def _grid_plan(table: Table, grid: Grid, tol: float, dtype: str) -> TablePlan:

@@ -22,7 +22,7 @@ def spacing(tol=1e-6, edge=KINK):
     return Spacing.wanted(PANELS, [edge], tol, rough(PANELS))
 
 
-@pytest.mark.parametrize(("order", "gap"), [(1, 3e-6), (2, 3e-6**0.5), (3, 3e-6 ** (1 / 3))])
+@pytest.mark.parametrize(("order", "gap"), [(1, 7.5e-7), (2, 7.5e-7**0.5), (3, 7.5e-7 ** (1 / 3))])
 def test_the_wish_of_an_edge_follows_from_its_order_and_jump(order, gap):
     wishes = spacing(edge=Edge(0.3, order, 2.0))
     assert wishes.gaps.tolist() == pytest.approx([1.3 / 8, 0.7 / 8, gap])
@@ -34,7 +34,7 @@ def test_the_wish_of_an_edge_follows_from_its_order_and_jump(order, gap):
 def test_gaps_at_the_edge_are_the_wished_ones(scale, growth):
     positions = spacing().anchors(scale, growth, 0)
     nearest = np.diff(positions).min()
-    h = 3e-6 * scale
+    h = 7.5e-7 * scale
     assert 0.9 * h <= nearest <= (1 + growth) * h
     k = int(np.diff(positions).argmin())
     assert abs(positions[k] - 0.3) <= 2 * h

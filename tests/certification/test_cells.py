@@ -143,7 +143,7 @@ def test_the_smaller_bound_is_stated(found, stated, monkeypatch):
     network, target = grid(TEXTS["waves"], (6, 6))
     known = sum(theorem(network, target).values())
     looked = {"spacing": found * known * 0.5, "leakage": 0.0, "rounding": 0.0}
-    monkeypatch.setattr("attnforge.certification.cells.bound_selection", lambda *args, **options: looked)
+    monkeypatch.setattr("attnforge.certification.cells.bound_selection", lambda *args, **options: (looked, False))
     bound = certify(network, target).bound
     assert bound == pytest.approx(known if stated is None else 0.5 * known)
 

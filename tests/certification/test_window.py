@@ -75,5 +75,5 @@ def test_heads_that_are_no_rows_are_refused():
     net = af.compile("abs(x)", {"x": (-1, 1)}, 1e-2, construction="tensor_grid")
     with pytest.raises(af.RefusalError, match="products of even rows"):
         af.certify(net, kernel="window")
-    with pytest.raises(af.CertificateError, match="dense, factorised, window"):
+    with pytest.raises(af.CertificateError, match="dense, batched, factorised, window"):
         af.certify(net, kernel="fast")

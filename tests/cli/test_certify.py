@@ -39,7 +39,7 @@ def test_a_network_without_claims_is_proved_all_the_same(run, unclaimed: Path) -
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, where the proof meets infinity
 def test_a_network_that_computes_nan_is_code_4(run, overflowing: Path) -> None:
-    result = run("certify", overflowing, "--json")
+    result = run("certify", overflowing, "--json", "--effort", "low")
     assert result.exit_code == 4
     assert json.loads(result.stdout)["confirmed"] is False
 
@@ -67,3 +67,12 @@ def test_what_a_stored_certificate_may_say(net: af.Compiled, change: dict[str, o
 
 def test_proved_does_not_follow_from_conditional(net: af.Compiled) -> None:
     assert "conditional" in str(disagreement(net.certificate, replace(net.certificate, status="conditional")))
+
+
+def test_a_cluster_is_asked_for_before_the_proof(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnforge.parallel.PATIENCE", 0.5)
+    result = run("certify", model, "--cluster", "tcp://127.0.0.1:1")
+    assert result.exit_code != 0
+    assert "address of a Dask scheduler" in result.stderr
+    assert "NOT confirmed" not in result.stdout
+    assert "leave out --check" in run("certify", model, "--check", "--cluster", "tcp://127.0.0.1:1").stderr

@@ -113,3 +113,10 @@ def test_networks_in_onnx_files(run, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert json.loads(result.stdout)["construction"] == "relu_network"
     assert "no file" in run("compile", str(tmp_path / "missing.onnx"), "--domain", "x=-1:1").stderr
+
+
+def test_a_cluster_that_does_not_answer_is_refused(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnforge.parallel.PATIENCE", 0.5)
+    result = run("compile", "relu(x)", "--domain", "x=-1:1", "--cluster", "tcp://127.0.0.1:1")
+    assert result.exit_code != 0
+    assert "address of a Dask scheduler" in result.stderr

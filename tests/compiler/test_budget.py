@@ -151,7 +151,7 @@ def test_what_takes_long_says_so_at_once(monkeypatch):
     assert time.monotonic() - started < 2.0
     monkeypatch.setattr(cost, "WORTH_SAYING", 1e-9)
     with pytest.warns(UserWarning, match="building max_affine: 256 keys, about .* GiB and 0 s; progress=True"):
-        af.constructions.max_affine("sin(3*x)*y", PLANE, cells=8)
+        af.constructions.max_affine("sin(3*x)*y", PLANE, cells=8, effort="low")
 
 
 def slow(seconds, calls):

@@ -1,23 +1,16 @@
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from attnforge.errors import TargetError
 from attnforge.experiments import run
 from attnforge.experiments.settings import quick
-from attnforge.experiments.sweep import attempt, check_cluster, sweep
+from attnforge.experiments.sweep import attempt, sweep
 from tests.experiments.toy import Toy, ToySettings
-
-CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def test_cases_that_need_to_be_alone_run_here_one_at_a_time(tmp_path: Path) -> None:
@@ -44,39 +37,9 @@ class Threads(Toy):
         return [{"threads": torch.get_num_threads()}]
 
 
-def test_an_address_without_a_scheduler_is_refused() -> None:
-    with pytest.raises(TargetError, match="address of a Dask scheduler"):
-        check_cluster("tcp://127.0.0.1:1", patience=1)
-    with pytest.raises(TargetError, match="address of a Dask scheduler"):
-        check_cluster("nonsense://", patience=1)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers, as processes of their own that know the checkout."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    surroundings = {**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"}
-    scheduler = ["from distributed.cli.dask_scheduler import main; main()", "--host", address, "--no-dashboard"]
-    worker = ["from distributed.cli.dask_worker import main; main()", address, "--nthreads", "1", "--no-nanny"]
-    started = []
-    for words in (scheduler, [*worker, "--no-dashboard"], [*worker, "--no-dashboard"]):
-        with (tmp_path / f"log{len(started)}").open("wb") as log:
-            command = [sys.executable, "-c", *words]
-            started.append(subprocess.Popen(command, cwd=tmp_path, env=surroundings, stdout=log, stderr=log))
-    try:
-        yield address, started[1:]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-
-
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_sweep_loses_nothing(cluster, tmp_path: Path) -> None:
     address, workers = cluster
-    wait_for(address, 2)
     trace = tmp_path / "trace"
     settings = ToySettings(counts=tuple(range(1, 13)), trace=str(trace), wait=0.5)
     victim: list[str] = []
@@ -101,10 +64,3 @@ def test_a_worker_killed_in_the_middle_of_a_sweep_loses_nothing(cluster, tmp_pat
     again = {p for p, _ in measured if [q for q, _ in measured].count(p) > 1}
     assert again  # the case that died with its worker, and a result that was still there, were measured again
     assert all((p, victim[0]) in {tuple(line) for line in measured} for p in again)  # and no others
-
-
-def wait_for(address: str, count: int) -> None:
-    from distributed import Client
-
-    with Client(address, timeout=60) as client:
-        client.wait_for_workers(count, timeout=60)

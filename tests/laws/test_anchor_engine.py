@@ -105,14 +105,14 @@ def test_eight_inputs_without_structure():
     f = lambda p: np.cos(p.sum(axis=-1)) * np.exp(-(p**2).sum(axis=-1) / 8)  # noqa: E731
     net = af.compile(f, UNIT[8], tol=1e-3)
     assert net.anchors <= 200_000
-    assert af.measure(net, points=2000, seed=11).sup <= 1e-3
+    assert af.measure(net, points=2000, seed=11, effort="low").sup <= 1e-3
 
 
 @pytest.mark.parametrize("text", ["sin(8*x)", "exp(x)", "1/(1 + 25*x^2)"])
 def test_a_thousandth_of_the_anchors_of_hard_selection(text):
     """Hard selection errs by about slope times half a cell: at 16,384 cells it is still above 1e-6 by far."""
     fitted = promise(text, LINE, 16_384 // 1000 * 7, 1e-6)
-    hard = af.constructions.max_affine(text, LINE, cells=1000 * fitted.anchors, sharpness="hard")
+    hard = af.constructions.max_affine(text, LINE, cells=1000 * fitted.anchors, sharpness="hard", effort="low")
     assert hard.certificate.estimate.error > 1e-6
 
 

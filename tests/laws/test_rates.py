@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from tests.laws.cases import changed, running, with_head, worst
+from tests.laws.cases import PROVED, changed, running, with_head, worst
 
 BOX = af.Box(-1.5, 2.5)
 A, B = -1.0, 2.0
@@ -31,7 +31,9 @@ def between_anchors(p, seen=12):
 
 
 def one_head(p, sharpness):
-    return af.constructions.truncated_linear([1.0], 0.0, A, B, anchors=p, sharpness=sharpness, domain=BOX)
+    return af.constructions.truncated_linear(
+        [1.0], 0.0, A, B, anchors=p, sharpness=sharpness, domain=BOX, effort=PROVED
+    )
 
 
 def test_one_head_has_rate_minus_one_in_anchors():
@@ -51,7 +53,9 @@ def test_tuned_is_five_times_below_hard(p):
 
 @pytest.mark.parametrize("grid", ["closed", "open"])
 def test_the_open_grid_is_off_by_a_whole_step_at_its_end(grid):
-    net = af.constructions.truncated_linear([1.0], 0.0, A, B, anchors=30, sharpness="hard", grid=grid, domain=BOX)
+    net = af.constructions.truncated_linear(
+        [1.0], 0.0, A, B, anchors=30, sharpness="hard", grid=grid, domain=BOX, effort=PROVED
+    )
     h = (B - A) / (29 if grid == "closed" else 30)
     error = worst(net, form([B, B + 0.1]))
     assert error == pytest.approx(h if grid == "open" else 0.0, abs=1e-9 * h)
@@ -81,7 +85,7 @@ def test_heads_have_rate_minus_one_borders_included(sharpness, sentinels):
 
 def test_a_sentinel_half_a_step_off_spoils_the_borders():
     """The mutation of the rate law: the error jumps to the size of the values, and the certificate says so."""
-    net = af.constructions.multihead_truncated_linear([1.0], 0.0, A, B, tokens=20, heads=4, domain=BOX)
+    net = af.constructions.multihead_truncated_linear([1.0], 0.0, A, B, tokens=20, heads=4, domain=BOX, effort=PROVED)
     head = net.network.heads[1]
     at = head.claims.roles.index("sentinel") + 1  # the left sentinel next to the own anchors
     kappa = head.memory_keys[at, 0] + 0.5
@@ -96,7 +100,7 @@ def test_a_sentinel_half_a_step_off_spoils_the_borders():
 
 @pytest.mark.parametrize("side", [0, -1])
 def test_a_ghost_worth_nothing_spoils_an_end(side):
-    net = af.constructions.multihead_truncated_linear([1.0], 0.0, A, B, tokens=20, heads=4, domain=BOX)
+    net = af.constructions.multihead_truncated_linear([1.0], 0.0, A, B, tokens=20, heads=4, domain=BOX, effort=PROVED)
     index = 0 if side == 0 else 3
     values = net.network.heads[index].memory_values
     mutant = with_head(net.network, index, memory_values=changed(values, (side, 0), 0.0))
@@ -106,7 +110,7 @@ def test_a_ghost_worth_nothing_spoils_an_end(side):
 
 
 def test_a_dropped_ghost_is_refused_or_charged():
-    net = af.constructions.multihead_truncated_linear([1.0], 0.0, A, B, tokens=20, heads=4, domain=BOX)
+    net = af.constructions.multihead_truncated_linear([1.0], 0.0, A, B, tokens=20, heads=4, domain=BOX, effort=PROVED)
     head = net.network.heads[0]
     claims = head.claims
     short = with_head(

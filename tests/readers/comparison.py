@@ -18,6 +18,7 @@ from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Space
 from attnforge.certification.checker.taylor import Cell
 from attnforge.certification.checker.values import Place, Value
+from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError
 from attnforge.network import apply, rounded
 from attnforge.runtime import AttentionNetwork
@@ -65,6 +66,8 @@ def _compare(case: Case, dtype: str, points: Array, order: int, tally: Tally, wh
     runs = {"torch": _torch(case, dtype, points)}
     if any(factors(head) for head in case.network.heads):
         runs["torch, dense"] = _torch(case, dtype, points, "dense")
+    if case.network.heads and all(head.is_small for head in case.network.heads):
+        runs["torch, batched"] = _torch(case, dtype, points, "batched")
     if dtype == "float64":
         with np.errstate(all="ignore"):
             tokens, context = case.split(points)
@@ -143,7 +146,7 @@ class _Enclosure:
         return cls(*(np.array(part, dtype=np.float64) for part in zip(*ends, strict=True)))
 
 
-def compare_prover(seed: int) -> Tally:
+def compare_prover(seed: int, effort: Effort = NORMAL) -> Tally:
     """A random network against a formula: no run is further off than is proved."""
     case, tally = fitted_case(seed), Tally()
     rng = np.random.default_rng([seed, 2])
@@ -153,7 +156,7 @@ def compare_prover(seed: int) -> Tally:
     target = Formula(text, Box(case.lower, case.upper), names)
     tally.counts["networks for the prover"] += 1
     try:
-        found = certify(case.network, target, dtype=dtype)
+        found = certify(case.network, target, dtype=dtype, effort=effort)
     except AttnforgeError:
         tally.counts["prover: refused"] += 1
         return tally

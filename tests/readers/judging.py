@@ -9,7 +9,7 @@ import numpy as np
 from attnforge.certification.certify import certify
 from attnforge.certification.checker.check import check as check_certificate
 from attnforge.compiler import Compiled
-from attnforge.effort import Effort
+from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError
 from attnforge.network import Network, digest
 from tests.readers.built import built, error_of
@@ -19,15 +19,15 @@ from tests.readers.mutations import Mutation, mutations
 CELLS = 400  # the checker may look at: few are enough to confirm most of the networks as they were built
 
 
-def judge_mutations(name: str, each: int, seed: int = 0) -> Tally:
-    """``each`` mutations of every field and array of the network of this name."""
+def judge_mutations(name: str, each: int, seed: int = 0, effort: Effort = NORMAL) -> Tally:
+    """``each`` mutations of every field and array of the network of this name, proved with this effort."""
     tally, rng = Tally(), np.random.default_rng([seed, *name.encode()])
     for mutation in mutations(built(name).network, rng, each):
-        _judge(built(name), mutation, tally, f"{name}, {mutation.what}")
+        _judge(built(name), mutation, effort, tally, f"{name}, {mutation.what}")
     return tally
 
 
-def _judge(net: Compiled, mutation: Mutation, tally: Tally, where: str) -> None:
+def _judge(net: Compiled, mutation: Mutation, effort: Effort, tally: Tally, where: str) -> None:
     tally.counts["mutations"] += 1
     try:
         network = mutation.make()
@@ -38,13 +38,13 @@ def _judge(net: Compiled, mutation: Mutation, tally: Tally, where: str) -> None:
         error = error_of(Compiled(network, net.target, net.certificate, net.construction, net.dtype))
     except AttnforgeError:
         error = np.inf  # a network that does not take the target's inputs
-    _prover(net, network, error, tally, where)
+    _prover(net, network, error, effort, tally, where)
     _checker(net, network, error, tally, where)
 
 
-def _prover(net: Compiled, network: Network, error: float, tally: Tally, where: str) -> None:
+def _prover(net: Compiled, network: Network, error: float, effort: Effort, tally: Tally, where: str) -> None:
     try:
-        found = certify(network, net.target, dtype=net.dtype)
+        found = certify(network, net.target, dtype=net.dtype, effort=effort)
     except AttnforgeError:
         tally.counts["prover: refused"] += 1
         return

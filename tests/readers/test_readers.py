@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attnforge.effort import EFFORTS
 from attnforge.network import Attention, Linear, Network, Softmax, apply
 from tests.network.examples import NETWORKS, inputs
 from tests.readers import comparison
@@ -33,6 +34,7 @@ def test_runs_lie_in_the_checkers_enclosures():
         narrow, runs = found.counts[f"{dtype}: narrow enclosures"], found.counts[f"{dtype}: torch"]
         assert narrow > len(SEEDS) / 2, "most enclosures say something"
         assert runs > 0.9 * len(SEEDS), "few networks are refused"
+        assert found.counts[f"{dtype}: torch, batched"] > len(SEEDS) / 10
 
 
 def test_kernels_lie_in_the_same_enclosures():
@@ -49,7 +51,7 @@ def test_what_overflows_is_not_known_whatever_comes_after_it(seed):
 
 
 def test_no_run_is_further_off_than_is_proved():
-    found = added(map(compare_prover, PROVED))
+    found = added(compare_prover(seed, EFFORTS["low"]) for seed in PROVED)
     assert found.violations == []
     assert found.counts["prover: proved"] > len(PROVED) / 5
 

@@ -120,5 +120,5 @@ def test_few_keys_are_not_factorised():
 
 
 def test_an_unknown_kernel_is_refused():
-    with pytest.raises(af.DomainError, match="auto, dense, factorised"):
+    with pytest.raises(af.DomainError, match="auto, dense, batched, factorised"):
         AttentionNetwork(product_network((14, 15)), torch.float64, kernel="fast")

@@ -108,7 +108,7 @@ def test_it_is_chosen_for_many_keys_in_float64():
 
 def test_what_a_certificate_does_not_cover_is_warned_of():
     net = af.constructions.truncated_linear([1.0, -0.5], 0.25, -1, 2, anchors=50)
-    with pytest.warns(UserWarning, match="covers dense, not window"):
+    with pytest.warns(UserWarning, match="covers dense, batched, not window"):
         net.module(kernel="window")
 
 

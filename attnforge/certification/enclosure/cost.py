@@ -57,8 +57,8 @@ def cost(
         on = ErrorOnIntervals(line.heads, line.tree, line.forms)
 
         def along(lower: Array, upper: Array) -> tuple[Array, Array]:
-            cells = [on.on(float(a), float(b)) for a, b in zip(lower[:, 0], upper[:, 0], strict=True)]
-            return np.array([cell.bound for cell in cells]), np.array([cell.seen for cell in cells])
+            cells = on.look(lower, upper, None)
+            return cells.bound, cells.seen
 
         ends = np.array([line.lower]), np.array([line.upper])
         return _estimate(along, *ends, error, CLOSE, effort.intervals, SAMPLE)

@@ -18,7 +18,8 @@ from attnforge.certification.enclosure.terms import Term, terms_of
 from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
-from attnforge.network import Network, check_architecture
+from attnforge.network import Head, Network, check_architecture
+from attnforge.parallel import Processes
 from attnforge.targets import Box, Formula, Target
 from attnforge.targets.expression.tree import variables
 from attnforge.targets.structure.ridge import direction_of
@@ -31,11 +32,12 @@ LOOSE = 10.0  # a bound so many times the error attained is not worth stating: t
 FEWEST = 0.05  # of the boxes of a proof: with fewer it would come to no end
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 ENCLOSING = 0.95  # of the way, to one who waits: the rest is rounding
+MANY = 4096  # keys of which not all are read where some show that there is no line
 
 
 @dataclass(frozen=True, eq=False)
 class _Enclosed:
-    """The supremum, and the ends (D,), or along a linear form (1,), between which to look at rounding."""
+    """The supremum, and the cells (C, D), or along a linear form (C, 1), on which to look at rounding."""
 
     bound: float
     limit: str | None
@@ -118,19 +120,34 @@ def _part(statement: Statement, start: float, end: float) -> Statement:
 
 
 def _with_rounding(statement: Statement, found: _Enclosed) -> Proof:
-    if statement.kernel == "window":  # added where all is known of the network
+    beside = statement.kernel == "window"  # added where all is known of the network
+    if beside or not math.isfinite(found.bound):
         return Proof({"fit": found.bound, "rounding": 0.0}, limit=found.limit)
     run = MemoryRun(*read_heads(statement.run), statement.machine, found.form)
-    added = rounding(run, *evenly(found.lower, found.upper), NEGLIGIBLE * found.bound)
+    added = rounding(run, found.lower, found.upper, NEGLIGIBLE * found.bound)
     return Proof({"fit": found.bound, "rounding": added}, limit=found.limit)
 
 
 def as_line(network: Network, target: Formula, domain: Box, machine: Machine) -> Line | None:
     """Heads and formula along a line: those of one input, or of one linear form as the dtype holds it."""
     encode, heads = read_heads(network)
-    with precision(READ):
+
+    def line(heads: tuple[Head, ...]) -> Line | None:
         exact = tuple(affine_head(encode, head, domain.lower.size) for head in heads)
         return line_of(exact, target.tree, target.names, domain, max(PARALLEL, 8 * machine.roundoff))
+
+    with precision(READ):
+        some = tuple(_thinned(head) for head in heads)
+        return None if some != heads and line(some) is None else line(heads)
+
+
+def _thinned(head: Head) -> Head:
+    """The head with some of its keys where it has many: what is no line along some of them is none."""
+    if head.memory_size <= MANY:
+        return head
+    at = np.linspace(0, head.memory_size - 1, MANY).astype(np.int64)
+    keys, values = np.asarray(head.memory_keys)[at], np.asarray(head.memory_values)[at]
+    return replace(head, memory_keys=keys, memory_values=values, claims=None)
 
 
 def _on_a_line(line: Line, statement: Statement) -> _Enclosed:
@@ -139,9 +156,10 @@ def _on_a_line(line: Line, statement: Statement) -> _Enclosed:
     found = supremum(
         line.heads, line.tree, line.forms, *ends, cells=statement.effort.intervals, progress=statement.progress
     )
-    low, high = min(line.lower, line.ends[0]), max(line.upper, line.ends[1])
+    low = np.where(found.lower == line.lower, min(line.lower, line.ends[0]), found.lower)
+    high = np.where(found.upper == line.upper, max(line.upper, line.ends[1]), found.upper)
     form = LinearInput(line.weights, domain.lower.ravel(), domain.upper.ravel()) if domain.lower.size > 1 else None
-    return _Enclosed(found.bound, found.limit, np.array([low]), np.array([high]), form)
+    return _Enclosed(found.bound, found.limit, low, high, form)
 
 
 def _on_a_box(statement: Statement, target: Formula) -> _Enclosed:
@@ -150,13 +168,20 @@ def _on_a_box(statement: Statement, target: Formula) -> _Enclosed:
     lower, upper = statement.domain.lower.ravel(), statement.domain.upper.ravel()
     cells = boxes_allowed(run, effort)
     if lower.size > MOST_INPUTS or cells < FEWEST * effort.boxes:
-        return _Enclosed(math.inf, "heads too large to be looked at on enough boxes", lower, upper)
+        return _Enclosed(math.inf, "heads too large to be looked at on enough boxes", lower[None], upper[None])
     found = supremum_box(
-        run, target.tree, target.names, lower, upper, cells=cells, progress=statement.progress, workers=effort.processes
+        run,
+        target.tree,
+        target.names,
+        lower,
+        upper,
+        cells=cells,
+        progress=statement.progress,
+        processes=Processes(effort.workers, effort.cluster),
     )
     size = sum(float(np.abs(np.asarray(head.memory_values) @ head.output).max()) for head in run.heads)
     bound = math.inf if found.bound > max(LOOSE * found.seen, 1e-9 * size) else found.bound
-    return _Enclosed(bound, found.limit, lower, upper)
+    return _Enclosed(bound, found.limit, *evenly(lower, upper))
 
 
 def boxes_allowed(network: Network, effort: Effort = NORMAL) -> int:

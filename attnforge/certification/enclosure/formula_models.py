@@ -38,6 +38,7 @@ Univariate = Callable[[arb_series], arb_series]
 
 BITS = 80
 LARGEST_POWER = 64  # whole exponents up to here by multiplication
+LARGE = 2.0**500  # numbers up to here, and one over them, are factors whose roundings are relative
 SHORT = 2.0**20  # slopes of chords are multiples of one over it
 
 
@@ -82,6 +83,9 @@ def _apply(node: Apply, arguments: Sequence[Models], some: Models) -> Models:
         return _power(node, *arguments)
     if node.function == "where":
         return _chosen(node, *arguments)
+    number = node.arguments[-1 if node.function == "/" else 0] if node.function in ("*", "/") else None
+    if isinstance(number, Constant) and 1 / LARGE <= abs(number.value) <= LARGE:
+        return _multiple(node, float(number.value), arguments)
     if node.function in _RULES:
         found: Models = _RULES[node.function](*arguments)
         return found
@@ -157,6 +161,14 @@ def _whole_power(base: Models, exponent: int) -> Models:
         return half
     squared = half * half
     return squared * base if exponent % 2 else squared
+
+
+def _multiple(node: Apply, number: float, arguments: Sequence[Models]) -> Models:
+    """By a number: as it is, or as one over it, which is rounded."""
+    if node.function == "*":
+        return reduce(Models.__mul__, arguments[1:]).scaled(np.full(arguments[0].shape, number))
+    found = arguments[0].scaled(np.full(arguments[0].shape, 1 / number))
+    return found.wider(found.size() * (2 * UNIT) + TINY)
 
 
 def _divide(above: Models, below: Models) -> Models:

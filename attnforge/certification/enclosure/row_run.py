@@ -18,9 +18,9 @@ from attnforge.balls import Balls, Machine, SoftmaxArithmetic, gamma
 from attnforge.certification.enclosure.affine_heads import AffineHead
 from attnforge.certification.enclosure.factors import to_balls
 from attnforge.certification.enclosure.run import (
-    BLOCK,
     SLACK,
     Products,
+    Run,
     Weights,
     added,
     disturbed_mean,
@@ -72,7 +72,7 @@ class Exact:
         return cls(slopes, offsets, values, tilts)
 
 
-class RowRun:
+class RowRun(Run):
     """One output of one row as it runs; ``heads`` are those of the row, in the variables in which cells are cut.
 
     ``exact_inputs`` are numbers of the dtype already.
@@ -90,19 +90,9 @@ class RowRun:
         ]
         self.noise = [_noise(head, state, context, at[1], feature, machine) for head in asking]
         self.heads = [Exact.of(head) for head in heads[: len(asking)]]
+        self.keys = sum(len(noise.key_error) for noise in self.noise) or 1
         self.beside = _residual(state, at[1], feature) if attention.residual else (0.0, 0.0)
         self.terms = sum(len(head.output) for head in asking) + attention.residual
-
-    @property
-    def keys(self) -> int:
-        """Keys in all."""
-        return sum(len(noise.key_error) for noise in self.noise) or 1
-
-    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array:
-        """Bounds (C,) on cells; ``sharp`` ones take longer."""
-        step = max(1, BLOCK // self.keys)
-        blocks = [slice(i, i + step) for i in range(0, len(lower), step)]
-        return np.concatenate([self._block(lower[block], upper[block], sharp) for block in blocks])
 
     def _block(self, lower: Array, upper: Array, sharp: bool) -> Array:
         box = Balls.between(lower, upper)

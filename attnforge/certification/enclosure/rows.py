@@ -16,11 +16,12 @@ import numpy.typing as npt
 from flint import arb_mat
 
 from attnforge.balls import precision
+from attnforge.balls.branch_and_bound import Supremum
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
 from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
-from attnforge.certification.enclosure.run import evenly, rounding
+from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
@@ -32,6 +33,7 @@ Array = npt.NDArray[np.float64]
 
 APART = 1.0  # what a score may vary by beside the form: weights are then known up to a factor e
 CELLS_A_KEY = 20  # cells that an expansion needs: with fewer it would come to no end
+BALLS = 10  # pairs of a box and a key that are enclosed in float64 while one is in balls, to a factor of 2
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 
 
@@ -71,13 +73,14 @@ def _at_once(statement: Statement, tokens: int) -> Proof | None:
 def _one_by_one(statement: Statement, tokens: int) -> Proof:
     """``fit``: the supremum of |network - target| in exact arithmetic; ``rounding``: what the run adds."""
     run = statement.run
-    keys = max((head.memory_size for head in run.heads), default=0)
-    if keys > statement.effort.intervals // CELLS_A_KEY:
+    keys = sum(head.memory_size for head in run.heads)
+    needed, effort = CELLS_A_KEY * keys, statement.effort
+    if needed > effort.intervals or BALLS * needed * keys > effort.pairs:
         raise RefusalError("Heads expanded along a form have few keys", f"{keys:,}", "Raise the effort")
     box = statement.domain.fixed((tokens, run.features))
     ends = box.lower.ravel(), box.upper.ravel()
     proofs: list[tuple[float, float, str | None]] = []
-    known: dict[object, tuple[float, str | None]] = {}
+    known: dict[object, Supremum] = {}
     with precision(READ):
         rows = read_rows(run, tokens)
         for entry in entries_of(statement, tokens):
@@ -85,21 +88,19 @@ def _one_by_one(statement: Statement, tokens: int) -> Proof:
             line = _line(heads, entry, ends, statement)
             on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)  # refuses what overflows
             key = _key(line)
-            known[key] = known.get(key) or _along(line, statement)
-            fit, limit = known[key]
-            cells = evenly(np.array([line.lower]), np.array([line.upper]))
-            proofs.append((fit, rounding(on, *cells, NEGLIGIBLE * fit), limit))
+            found = known[key] = known.get(key) or _along(line, statement)
+            added = rounding(on, found.lower, found.upper, NEGLIGIBLE * found.bound)
+            proofs.append((found.bound, added, found.limit))
     limits = [limit for *_, limit in proofs if limit is not None]
     parts = {"fit": max(fit for fit, *_ in proofs), "rounding": max(added for _, added, _ in proofs)}
     return Proof(parts, limit=limits[0] if limits else None)
 
 
-def _along(line: Line, statement: Statement) -> tuple[float, str | None]:
-    found = supremum(
+def _along(line: Line, statement: Statement) -> Supremum:
+    return supremum(
         line.heads, line.tree, line.forms, line.lower, line.upper, cells=statement.effort.intervals,
         progress=statement.progress,
     )  # fmt: skip
-    return found.bound, found.limit
 
 
 def tokens_of(statement: Statement) -> int:

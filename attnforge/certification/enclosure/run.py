@@ -17,8 +17,9 @@ the error is at most $u \sum_{j=2}^m G_j$. Terms beyond the m largest err by at 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,22 +34,28 @@ Array = npt.NDArray[np.float64]
 
 BLOCK = 2**20  # pairs of a cell and a key held at once
 PAIRS = 2**23  # pairs looked at to sharpen the bound, at most
-CELLS = 1024  # of an even cover, at first: those that matter are cut
+CELLS = 64  # of an even cover, at first: those that matter are cut
+PARTS = 8  # of an interval that matters
 SLACK = 1 + 2.0**-30  # for the roundings of an expression of positive terms, sums over the keys included
 CLOSE = 1.05  # cells are cut until the bound is this near to what it is at points
 TOP = 16  # cells whose middles are those points
 LARGEST = 700.0  # exponents above are not told apart
 
 
-class Run(Protocol):
-    """A network as it runs: on cells (C, D), bounds (C,) of what rounding adds; ``sharp`` ones take longer."""
+class Run(ABC):
+    """A network as it runs, with so many ``keys`` in all."""
 
-    @property
-    def keys(self) -> int:
-        """Keys in all."""
+    keys: int
 
     def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array:
-        """The bounds."""
+        """Bounds (C,) on cells (C, D) of what rounding adds; ``sharp`` ones take longer."""
+        step = max(1, BLOCK // self.keys)
+        blocks = [slice(i, i + step) for i in range(0, len(lower), step)]
+        return np.concatenate([self._block(lower[block], upper[block], sharp) for block in blocks])
+
+    @abstractmethod
+    def _block(self, lower: Array, upper: Array, sharp: bool) -> Array:
+        """The bounds, of cells few enough to be held at once."""
 
 
 def rounding(run: Run, lower: Array, upper: Array, enough: float = 0.0) -> float:
@@ -67,8 +74,18 @@ def rounding(run: Run, lower: Array, upper: Array, enough: float = 0.0) -> float
             seen[top] = run.on(middle, middle, sharp=True)
         return Found.of(bound, seen, (highs - lows).argmax(axis=1))
 
+    lower, upper = _finer(run, lower, upper, enough) if lower.shape[1] == 1 else (lower, upper)
     rules = Rules(CLOSE, len(lower) + PAIRS // run.keys, negligible=enough)
     return branch_and_bound(look, lower, upper, rules).bound * SLACK
+
+
+def _finer(run: Run, lower: Array, upper: Array, enough: float) -> tuple[Array, Array]:
+    """Intervals (C, 1), those with more than enough in parts: halving them takes as many looks and more time."""
+    large = run.on(lower, upper) > enough
+    edges = np.linspace(lower[large], upper[large], PARTS + 1)
+    ends = ((lower, edges[:-1]), (upper, edges[1:]))
+    low, high = (np.concatenate([whole[~large], parts.reshape(-1, 1)]) for whole, parts in ends)
+    return low, high
 
 
 def evenly(lower: Array, upper: Array, cells: int = CELLS) -> tuple[Array, Array]:
@@ -111,7 +128,7 @@ class LinearInput:
         )
 
 
-class MemoryRun:
+class MemoryRun(Run):
     """The run of heads over constant keys, and what rounding does to it on cells.
 
     With ``form`` the cells (C, 1) are intervals of a linear form of the input, which the heads read.
@@ -122,12 +139,6 @@ class MemoryRun:
     ) -> None:
         self.encode, self.heads, self.machine, self.form = encode, heads, machine, form
         self.keys = sum(head.memory_size for head in heads)
-
-    def on(self, lower: Array, upper: Array, sharp: bool = False) -> Array:
-        """Bounds (C,) on cells; ``sharp`` ones take longer."""
-        step = max(1, BLOCK // max(head.memory_size for head in self.heads))
-        blocks = [slice(i, i + step) for i in range(0, len(lower), step)]
-        return np.concatenate([self._block(lower[block], upper[block], sharp) for block in blocks])
 
     def _block(self, lower: Array, upper: Array, sharp: bool) -> Array:
         form = self.form

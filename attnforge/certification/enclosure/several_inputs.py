@@ -34,15 +34,18 @@ from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.effort import NORMAL, check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Network
+from attnforge.parallel import Pool, Processes
 from attnforge.targets.expression.tree import Node
 
 Array = npt.NDArray[np.float64]
 
-ORDERS = {1: 9, 2: 8, 3: 7, 4: 5}  # of models, by the number of inputs
+ORDERS = {1: 9, 2: 10, 3: 7, 4: 5}  # of models, by the number of inputs
 PIECES = {1: 8, 2: 4, 3: 2, 4: 2}
-CLOSE = 1.2  # the bound may exceed the largest error found by this factor
+CLOSE = 1.15  # the bound may exceed the largest error found by this factor
 BATCH = 1024  # cells cut at once
+FIRST = 256.5  # of them at first, about: fewer take no less time
 WORTH_SHARING = 4  # blocks of them, below which no processes are asked to help
+ALONE = Processes()
 BLOCK = 2**20  # numbers of one array held at once
 ROUNDED = 2.0**-47  # of the heads' size: about what float64 makes of their models
 FLOORS = 16  # a bound this near to what rounding makes of it is not worth a cut
@@ -79,23 +82,24 @@ def supremum_box(
     close: float = CLOSE,
     cells: int = NORMAL.boxes,
     progress: Callable[[float], None] | None = None,
-    workers: int = 1,
+    processes: Processes = ALONE,
 ) -> Supremum:
     """A bound of |first output - formula| on the box, for one layer of heads over constant keys.
 
     Cutting ends when the bound is within ``close`` of the largest error found, at a limit of cells, or when time is
-    up; ``progress`` is told the fraction of the way. ``workers`` processes share the boxes once the search turns out
-    long. The result does not depend on it.
+    up; ``progress`` is told the fraction of the way. ``processes`` share the boxes once the search turns out long. The
+    result does not depend on it.
     """
     error, low, high = error_on_box(network, tree, names, lower, upper)
 
     def look(lows: Array, highs: Array, _: Any) -> Found:
-        found = _shared(error, lows, highs, workers)
+        found = _shared(error, lows, highs, None if processes.one else pool)
         settled = found.bound <= FLOORS * found.floor
         return Found.of(found.bound, found.seen, found.cut, settled)
 
     rules = Rules(close, cells, BATCH, blind="what the proof's own float64 numbers can tell")
-    return branch_and_bound(look, *first_boxes(error, low, high), rules, progress)
+    with processes.sharing() as pool:
+        return branch_and_bound(look, *first_boxes(error, low, high, min(cells, FIRST)), rules, progress)
 
 
 def error_on_box(
@@ -116,16 +120,13 @@ def error_on_box(
     return ErrorOnBoxes(heads_, tree, tuple(names), high - low), low, high
 
 
-def _shared(error: ErrorOnBoxes, lower: Array, upper: Array, workers: int) -> Cells:
+def _shared(error: ErrorOnBoxes, lower: Array, upper: Array, pool: Pool | None) -> Cells:
     """Blocks of boxes, by several processes where there are enough."""
     parts = error.parts(len(lower))
-    if workers == 1 or len(parts) < WORTH_SHARING:
+    if pool is None or len(parts) < WORTH_SHARING:
         return join([_block(error, lower[part], upper[part]) for part in parts])
-    import joblib
-
-    tasks = [joblib.delayed(error.block)(lower[part], upper[part]) for part in parts]
-    with joblib.parallel_config("loky", inner_max_num_threads=1):
-        return join(joblib.Parallel(n_jobs=workers)(tasks))
+    found = dict(pool.each(_numbered, [(error, i, lower[part], upper[part]) for i, part in enumerate(parts)]))
+    return join([found[i] for i in range(len(parts))])
 
 
 def _block(error: ErrorOnBoxes, lower: Array, upper: Array) -> Cells:
@@ -133,9 +134,15 @@ def _block(error: ErrorOnBoxes, lower: Array, upper: Array) -> Cells:
     return error.block(lower, upper)
 
 
-def first_boxes(error: ErrorOnBoxes, low: Array, high: Array) -> tuple[Array, Array]:
-    """The box, cut where the formula has kinks in one input."""
-    edges = [np.array([a, *cuts, b]) for a, b, cuts in zip(low, high, error.kinks(low, high), strict=True)]
+def _numbered(error: ErrorOnBoxes, number: int, lower: Array, upper: Array) -> tuple[int, Cells]:
+    return number, error.block(lower, upper)
+
+
+def first_boxes(error: ErrorOnBoxes, low: Array, high: Array, cells: float) -> tuple[Array, Array]:
+    """The box, cut evenly into about so many, and where the formula has kinks in one input."""
+    even = [np.linspace(a, b, int(cells ** (1 / len(low))) + 1)[1:-1] for a, b in zip(low, high, strict=True)]
+    cuts = [np.unique([*some, *more]) for some, more in zip(even, error.kinks(low, high), strict=True)]
+    edges = [np.array([a, *some[(a < some) & (some < b)], b]) for a, b, some in zip(low, high, cuts, strict=True)]
     pieces = [list(pairwise(edge.tolist())) for edge in edges]
     boxes = np.array(list(product(*pieces)))
     return boxes[..., 0], boxes[..., 1]

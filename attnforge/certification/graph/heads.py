@@ -111,12 +111,13 @@ def _row(small: _Small, step: Step, ranges: dict[str, Interval], statement: Stat
     lines = {each: along.split(small.weights(other), other.offset) for each, other in step.forms.items()}
     lines[name] = arb(1), arb(0)
     fit = _logistic(head, step.function, arb(max(abs(low), abs(high))))
-    if fit is None:
-        wanted = extended(step.function)
-        times_fewer = ENDS if wanted != step.function else max(ENDS, NODES * FEW // max(FEW, head.slopes.ncols()))
-        cells = statement.effort.intervals // times_fewer
-        fit = supremum((head,), wanted, lines, low, high, cells=cells).bound
-    return fit, _rounding(small, (head,), [low], [high], fit, statement.machine)
+    if fit is not None:
+        ends = evenly(np.array([low]), np.array([high]))
+        return fit, _rounding(small, (head,), *ends, fit, statement.machine)
+    wanted = extended(step.function)
+    times_fewer = ENDS if wanted != step.function else max(ENDS, NODES * FEW // max(FEW, head.slopes.ncols()))
+    found = supremum((head,), wanted, lines, low, high, cells=statement.effort.intervals // times_fewer)
+    return found.bound, _rounding(small, (head,), found.lower, found.upper, found.bound, statement.machine)
 
 
 def _logistic(head: AffineHead, function: Node, reach: arb) -> float | None:
@@ -168,16 +169,16 @@ def _factors(
     slopes = arb_mat(2, p, [*along.slopes.entries(), *[arb(0)] * p])
     tilted = tuple((k, arb_mat(2, 1, [arb(0), rate])) for k, rate in tilts.items())
     both = AffineHead(slopes, along.offsets, across.values, tilted)
-    low, high = (list(end) for end in zip(*ends, strict=True))
-    return fit, _rounding(small, (both,), low, high, fit, statement.machine)
+    low, high = np.array(ends).T
+    return fit, _rounding(small, (both,), *evenly(low, high), fit, statement.machine)
 
 
 def _rounding(
-    small: _Small, heads: tuple[AffineHead, ...], low: list[float], high: list[float], fit: float, model: Machine
+    small: _Small, heads: tuple[AffineHead, ...], lower: Array, upper_: Array, fit: float, model: Machine
 ) -> float:
-    """Of the head alone: registers are numbers of the run, and what made them is charged to them."""
+    """Of the head alone, on cells: registers are numbers of the run, and what made them is charged to them."""
     run = RowRun(small.network, 0, 0, (small.low, small.high), heads, model, exact_inputs=True)
-    return rounding(run, *evenly(np.array(low), np.array(high)), NEGLIGIBLE * fit)
+    return rounding(run, lower, upper_, NEGLIGIBLE * fit)
 
 
 def _is_gate(function: Node) -> bool:

@@ -46,6 +46,7 @@ ROOM = 2.0**-10  # of the bound, added: who adds roundings up in another way, as
 CLOSE = 1.3  # a composed bound may exceed what errors do at some point by this factor
 CUTS = 300  # boxes of a proof of several inputs for one part of the domain on which errors are composed
 BATCH = 4  # parts cut at once: with more, some are cut in vain
+NEGLIGIBLE = 0.01  # of the bound: roundings below it are not told more closely
 LINKS = 256  # weights of a graph up to which that is so; of larger ones there are fewer parts
 
 
@@ -211,11 +212,11 @@ def _read(read_out: Array, graph: Graph, whole: Composition, bound: float, model
     for weights, output in zip(read_out.T, graph.outputs, strict=True):
         products, terms = Up.of(np.abs(weights)) * sizes, int(np.count_nonzero(weights))
         inexact = products * np.where(power_of_two(weights), 0.0, 1.0)
-        last = products.sum().least(Up.of(_largest(graph, output)) + bound)
-        made = inexact[1:].sum() + products.sum() * max(terms - 2, 0) + last * min(terms - 1, 1)
-        found.append(
-            float(made * gamma(1, model.roundoff) * (1 + gamma(terms, model.roundoff)) + terms * model.underflow)
-        )
+        before, last = inexact[1:].sum() + products.sum() * max(terms - 2, 0), products.sum() * min(terms - 1, 1)
+        unit = Up.of(gamma(1, model.roundoff)) * (1 + gamma(terms, model.roundoff))
+        if float(last * unit) > NEGLIGIBLE * bound:
+            last = last.least(Up.of(_largest(graph, output)) + bound)
+        found.append(float((before + last) * unit + terms * model.underflow))
     return max(found)
 
 

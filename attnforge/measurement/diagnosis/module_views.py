@@ -23,9 +23,7 @@ from attnforge.measurement.diagnosis.network_views import head_view
 from attnforge.measurement.diagnosis.torch_attention import TorchCall, torch_call
 from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
 from attnforge.network import Head, Rows
-from attnforge.runtime.dense import HeadGroup
-from attnforge.runtime.factorised import FactorisedHead
-from attnforge.runtime.window import WindowHead
+from attnforge.runtime.module import AnyHead
 
 Array = npt.NDArray[np.float64]
 
@@ -34,7 +32,7 @@ Array = npt.NDArray[np.float64]
 class _OurCall:
     """A group of our heads and what it was given, at some entries of the batch."""
 
-    group: HeadGroup | FactorisedHead | WindowHead
+    group: AnyHead
     state: Tensor
     context: Tensor | None
 
@@ -75,7 +73,7 @@ def module_views(module: nn.Module, inputs: tuple[Any, ...], seed: int = 0) -> I
     hooks = [
         part.register_forward_pre_hook(_noting(found, name, seed), with_kwargs=True)
         for name, part in module.named_modules()
-        if isinstance(part, nn.MultiheadAttention | HeadGroup | FactorisedHead | WindowHead)
+        if isinstance(part, nn.MultiheadAttention | AnyHead)
     ]
     try:
         with torch.no_grad(), _evaluating(module):
@@ -116,7 +114,7 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
 
 def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., None]:
     def note(
-        module: nn.MultiheadAttention | HeadGroup | FactorisedHead | WindowHead,
+        module: nn.MultiheadAttention | AnyHead,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
@@ -136,7 +134,10 @@ def _noting(found: dict[str, _Calls], name: str, seed: int) -> Callable[..., Non
 
 
 def _our_call(
-    group: HeadGroup | FactorisedHead | WindowHead, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int
+    group: AnyHead,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    seed: int,
 ) -> _OurCall:
     """State and second input of a group of our heads, at as many entries of the batch as memory allows."""
     state: Tensor = args[0]
@@ -151,7 +152,7 @@ def _our_call(
     return _OurCall(group, state[kept], told)
 
 
-def _head(group: HeadGroup | FactorisedHead | WindowHead, number: int) -> Head:
+def _head(group: AnyHead, number: int) -> Head:
     def part(name: str) -> Array | None:
         tensor = getattr(group, name)
         return None if tensor is None else _numpy(tensor[number])

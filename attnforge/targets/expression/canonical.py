@@ -32,6 +32,7 @@ UNIT: Monomial = ((), ZERO)
 MOST_DIGITS = 900  # bits of a rational number, as float64 has them; beyond, powers stay as they are
 MOST_TERMS = 2000  # of a product of sums that is multiplied out
 BITS = 53
+TWO = Constant(2.0)
 
 
 class Canonical:
@@ -383,5 +384,11 @@ def _rational(value: Fraction) -> Node:
 def _whole(number: int) -> Node:
     sign, size, parts = (-1 if number < 0 else 1), abs(number), [Constant(0.0)]
     for place in range(0, size.bit_length(), BITS):
-        parts.append(Constant(float(sign * ((size >> place) % 2**BITS) << place)))
+        digits = sign * ((size >> place) % 2**BITS)
+        small = place <= MOST_DIGITS
+        parts.append(
+            Constant(float(digits << place))
+            if small
+            else times(Constant(float(digits)), raised(TWO, Constant(float(place))))
+        )
     return plus(*parts)

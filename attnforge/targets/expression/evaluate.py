@@ -106,7 +106,16 @@ def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
     >>> bounds(parse("sqrt(1 - x^2)"), {"x": Interval(arb(-1), arb(1))})
     Interval(lower=0, upper=1.00000000000000)
     """
+    result = fold(node, _bounded(values))
+    return UNDEFINED if is_undefined(result) else result
 
+
+def joined_bounds(root: Apply, values: Mapping[str, Interval]) -> list[Interval]:
+    """Those of all trees that a root joins, subtrees that they share bounded once."""
+    return [UNDEFINED if is_undefined(result) else result for result in fold_joined(root, _bounded(values))]
+
+
+def _bounded(values: Mapping[str, Interval]) -> Callable[[Node, Sequence[Interval]], Interval]:
     def visit(each: Node, arguments: Sequence[Interval]) -> Interval:
         if isinstance(each, Constant):
             return Interval(arb(each.value), arb(each.value))
@@ -117,8 +126,7 @@ def bounds(node: Node, values: Mapping[str, Interval]) -> Interval:
             return UNDEFINED
         return function.interval(*arguments)
 
-    result = fold(node, visit)
-    return UNDEFINED if is_undefined(result) else result
+    return visit
 
 
 def taylor(node: Node, values: Mapping[str, arb_series]) -> arb_series:

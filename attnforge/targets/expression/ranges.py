@@ -10,19 +10,21 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
-from flint import arb
+from flint import arb, ctx
 
 from attnforge.targets.expression.derivative import derivative
-from attnforge.targets.expression.evaluate import bounds
+from attnforge.targets.expression.evaluate import bounds, joined_bounds
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, add, from_ball, is_undefined, multiply
-from attnforge.targets.expression.tree import Node, bottom_up, children, variables
+from attnforge.targets.expression.tree import Apply, Node, bottom_up, children, joined, unified, variables
 
 CELLS = 60  # looked at for either end
 LARGE = 400  # distinct nodes beyond which derivatives are not taken
 WORK = 24_000  # nodes visited at most for the slopes on all cells, about
-CLOSE = 0.01  # of the range: an end known so well is not looked at further
+CLOSE = 0.01  # of an end: known so well it is not looked at further
+REACHED = 0.001  # of the range: an end that a value comes so near is taken as intervals give it
 
 Values = dict[str, Interval]
 
@@ -35,14 +37,37 @@ def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Int
     >>> [float(end) for end in range_on(parse("x*y - x"), sides)]
     [-1.0, 2.0]
     """
+    return _range(node, _Box(tuple(box.items())), cells, ctx.prec)
+
+
+class _Box:
+    """A box, the same as another whose ends are, to the last bit."""
+
+    def __init__(self, sides: tuple[tuple[str, Interval], ...]) -> None:
+        self.sides = sides
+        balls = [ball for _, side in sides for end in side for ball in (end.mid(), end.rad())]
+        known = all(end.is_finite() for _, side in sides for end in side)
+        self.key = (*(name for name, _ in sides), *(ball.man_exp() for ball in balls)) if known else (object(),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Box) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=1024)
+def _range(node: Node, known: _Box, cells: int, _bits: int) -> Interval:
+    """The same; once for each box, by whoever asks."""
+    box = dict(known.sides)
     names = [name for name in variables(node) if box[name].lower < box[name].upper]
     whole = bounds(node, box)
     if not names or is_large(node):
         return whole
-    slopes = {name: slope_of(node, name) for name in names}
+    tree, *slopes = unified([node, *(slope_of(node, name) for name in names)])
+    formula = Sloped(tree, joined([tree, *slopes]), tuple(names), whole)
     cells = min(cells, max(1, WORK // (len(names) * len(bottom_up(node)))))
-    lower = _end(node, slopes, dict(box), cells, -1)
-    upper = _end(node, slopes, dict(box), cells, 1)
+    lower, upper = (_end(formula, dict(box), cells, sign) for sign in (-1, 1))
     if lower.is_nan() or upper.is_nan():
         return UNDEFINED
     return Interval(lower, upper) if is_undefined(whole) else Interval(whole.lower.max(lower), whole.upper.min(upper))
@@ -64,23 +89,38 @@ def slope_of(node: Node, name: str) -> Node:
     return derivative(node, name)
 
 
-def _end(node: Node, slopes: Mapping[str, Node], box: Values, cells: int, sign: int) -> arb:
+@dataclass(frozen=True)
+class Sloped:
+    """An expression, it and its derivatives by the names joined, and what intervals say of it on the whole box."""
+
+    tree: Node
+    root: Apply
+    names: tuple[str, ...]
+    whole: Interval
+
+    def reached(self, seen: arb, sign: int) -> bool:
+        """Whether a value seen is as far out, but for a thousandth of the range, as the whole box allows."""
+        end = self.whole.upper if sign > 0 else -self.whole.lower
+        return bool(end - seen <= REACHED * (self.whole.upper - self.whole.lower))
+
+
+def _end(formula: Sloped, box: Values, cells: int, sign: int) -> arb:
     """The upper end (sign 1) or the lower one (-1)."""
     count, order = 0, itertools.count()
-    first = _look(node, slopes, box, sign)
+    first = _look(formula, box, sign)
     heap = [(-_size(first[0], sign), next(order), *first)]
     seen = -arb.pos_inf()
     while count < cells:
         _, _, bound, inner, cell, widest = heap[0]
         seen = seen.max(inner)
         scale = abs(seen).max(abs(bound * sign)) if bound.is_finite() and seen.is_finite() else arb.pos_inf()
-        if widest is None or bool(bound * sign - seen <= CLOSE * scale):
+        if widest is None or bool(bound * sign - seen <= CLOSE * scale) or formula.reached(seen, sign):
             break
         heapq.heappop(heap)
         side = cell[widest]
         middle = (side.lower + side.upper).mid() / 2
         for half in (Interval(side.lower, middle.mid()), Interval(middle.mid(), side.upper)):
-            found = _look(node, slopes, {**cell, widest: half}, sign)
+            found = _look(formula, {**cell, widest: half}, sign)
             seen = seen.max(found[1])
             heapq.heappush(heap, (-_size(found[0], sign), next(order), *found))
         count += 1
@@ -91,9 +131,12 @@ def _size(bound: arb, sign: int) -> float:
     return float("inf") if bound.is_nan() else float(bound * sign)
 
 
-def _look(node: Node, slopes: Mapping[str, Node], box: Values, sign: int) -> tuple[arb, arb, Values, str | None]:
+def _look(formula: Sloped, box: Values, sign: int) -> tuple[arb, arb, Values, str | None]:
     """The bound on a box, sign times a value taken there, the box without monotone sides, and the side to cut."""
-    tilts = {name: bounds(slope, box) for name, slope in slopes.items() if box[name].lower < box[name].upper}
+    whole, *found = joined_bounds(formula.root, box)
+    slopes = zip(formula.names, found, strict=True)
+    tilts = {name: tilt for name, tilt in slopes if box[name].lower < box[name].upper}
+    known = len(tilts)
     for name, tilt in list(tilts.items()):
         if is_undefined(tilt) or not (tilt.lower >= 0 or tilt.upper <= 0):
             continue
@@ -101,10 +144,10 @@ def _look(node: Node, slopes: Mapping[str, Node], box: Values, sign: int) -> tup
         end = box[name].upper if rising else box[name].lower
         box = {**box, name: Interval(end, end)}
         del tilts[name]
-    whole = bounds(node, box)
+    whole = whole if len(tilts) == known else bounds(formula.tree, box)
     bound = whole.upper if sign > 0 else whole.lower
     middle = {name: from_ball(((side.lower + side.upper) / 2).mid()) for name, side in box.items()}
-    at = bounds(node, middle)
+    at = bounds(formula.tree, middle)
     inner = -arb.pos_inf() if is_undefined(at) else (at.lower if sign > 0 else -at.upper)
     moves = {name: multiply(tilt, _around(box[name])) for name, tilt in tilts.items() if not is_undefined(tilt)}
     if len(moves) == len(tilts) and not is_undefined(at):

@@ -240,6 +240,8 @@ def _row(
 ) -> GridFit:
     """Anchors along the first form, on its range and as far beyond it as errors may lead."""
     name = next(iter(known.forms))
+    if not known.forms[name].weights:
+        raise RefusalError("What a row reads varies", to_text(step.tree)[:80], "Write down its value instead")
     inside, around = ranges[name], wide.ranges[i][name]
     low, high = float(inside.lower), float(inside.upper)
     width = high - low or NARROW * max(1.0, abs(low))
@@ -319,7 +321,9 @@ def _head(plan: GraphPlan, i: int, width: int) -> Head:
             head = _row_head(plan.rows[i], forms[0], column, plan.dtype)
         case "root":
             (inside,) = found.graph.ranges[i].values()
-            head = root_head(forms[0], max(upper(inside.upper), plan.shares[i] ** 2), plan.shares[i], column)
+            largest = upper(inside.upper)
+            share = min(plan.shares[i], math.sqrt(largest) or 1.0)  # more may be allowed where little depends on it
+            head = root_head(forms[0], max(largest, share**2), share, column)
         case "multiplier":
             low, high = step.ends
             head, _ = multiplier_head(forms[0], forms[1], float(low or 0.0), float(high or 0.0), column, plan.keys[i])

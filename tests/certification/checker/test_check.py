@@ -96,10 +96,15 @@ def test_a_function_is_not_in_the_file(fitted):
     assert "does not hold the target" in found.reason
 
 
+LITERAL = SMALL | {  # a literal sequence pays for the square of its anchors
+    "truncated_linear": lambda **k: af.constructions.truncated_linear([1.0, -0.5], 0.25, -1, 2, anchors=6, **k)
+}
+
+
 @pytest.mark.parametrize("layout", ["compact", "literal"])
 @pytest.mark.parametrize("name", ["truncated_linear", "gate"])
 def test_gadgets_in_both_layouts(name, layout):
-    net = SMALL[name]() if layout == "compact" else SMALL[name](layout="literal")
+    net = SMALL[name]() if layout == "compact" else LITERAL[name](layout="literal")
     assert verdict(net).verdict == "confirmed"
 
 

@@ -100,11 +100,11 @@ def hyperbolic(*scales):
         return tuple(affine_head((), each, 1) for each in heads)
 
 
-def test_more_terms_where_cells_do_not_suffice():
+def test_errors_far_below_what_float64_tells():
     found = supremum(hyperbolic(1.0), parse("tanh(x) + 1e-30*cos(x)"), "x", -1.0, 1.0)
     assert found.limit is None
-    assert 1e-30 * (1 - 1e-9) <= found.seen <= found.bound <= 1.1e-30
-    assert len(found.lower) < 1000
+    assert found.bound / 1.1 <= found.seen <= 1e-30 <= found.bound <= 1.1e-30
+    assert len(found.lower) < 200
 
 
 def test_more_bits_where_values_are_wild():
@@ -123,8 +123,8 @@ def test_an_error_of_zero_ends_the_search():
 
 
 def test_a_limit_is_said():
-    found = supremum(hyperbolic(1.0), parse("tanh(x) + 1e-9*sin(90*x)"), "x", -1.0, 1.0, cells=40)
-    assert found.limit == "40 cells"
+    found = supremum(hyperbolic(1.0), parse("tanh(x) + 1e-9*sin(90*x)"), "x", -1.0, 1.0, cells=10)
+    assert found.limit == "10 cells"
     assert found.bound >= 1e-9
 
 

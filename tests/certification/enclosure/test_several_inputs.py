@@ -16,6 +16,7 @@ from attnforge.certification.enclosure.run import MemoryRun, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Linear, Network, Term, apply
+from attnforge.parallel import Processes
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import evaluate
 
@@ -151,9 +152,9 @@ def test_limits_end_the_search_with_a_valid_bound():
 def test_what_ended_the_search_is_said(monkeypatch):
     network, tree, ends = compiled(*CASES[1])
     assert proved(network, tree, ends).limit is None
-    assert proved(network, tree, ends, cells=10, close=1.0001).limit == "10 cells"
+    assert proved(network, tree, ends, cells=10, close=1 + 1e-9).limit == "10 cells"
     monkeypatch.setattr(branch_and_bound, "time_is_up", lambda: True)
-    cut_off = proved(network, tree, ends, close=1.0001)
+    cut_off = proved(network, tree, ends, close=1 + 1e-9)
     assert cut_off.limit == "the time allowed"
     assert errors(network, tree, ends)[1].max() <= cut_off.bound
 
@@ -161,7 +162,7 @@ def test_what_ended_the_search_is_said(monkeypatch):
 @pytest.mark.slow
 def test_processes_find_the_same_numbers():
     network, tree, ends = compiled(*CASES[0])
-    one, two = (proved(network, tree, ends, workers=workers) for workers in (1, 2))
+    one, two = (proved(network, tree, ends, processes=Processes(workers)) for workers in (1, 2))
     for name in ("lower", "upper", "bounds", "seen"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
