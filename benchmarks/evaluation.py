@@ -274,6 +274,7 @@ PARTS = {
     "starts": starts,
     "memory": memory,
 }
+QUICK = ("line", "networks", "sequences", "builds", "starts")
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -299,15 +300,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, help="one part; prints alone")
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)}; nothing is written")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    rows = []
+    wanted, rows = [options.only] if options.only else QUICK if options.quick else tuple(PARTS), []
     with torch.no_grad():
-        for name, part in PARTS.items():
-            for row in part() if options.only in (None, name) else ():
+        for name in wanted:
+            for row in PARTS[name]():
                 rows.append(row)
                 print(row.text, flush=True)
-    if options.only is None:
+    if len(wanted) == len(PARTS):
         (RESULTS / "evaluation.md").write_text(page(rows))
 
 

@@ -1,10 +1,10 @@
 """How cost grows: keys, bytes and seconds with p, d, n, H, the tolerance and depth, and what 10^9 anchors would take.
 
 Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/scaling.py``: tables go to ``benchmarks/results/scaling.md``, the
-figure to ``scaling.png`` beside it. A few minutes; ``--only PART`` prints one table. Seconds are those of the
-processor, one thread, the least of a few rounds; but for the engines, whose overhead is time on the wall. *Growth* is
-the exponent of a power fitted to the rows, and what is extrapolated is extrapolated by it from the last row: an
-estimate, not a measurement.
+figure to ``scaling.png`` beside it. A few minutes; ``--only PART`` prints one table, ``--quick`` some. Seconds are
+those of the processor, one thread, the least of a few rounds; but for the engines, whose overhead is time on the wall.
+*Growth* is the exponent of a power fitted to the rows, and what is extrapolated is extrapolated by it from the last
+row: an estimate, not a measurement.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from attnforge.runtime import AttentionNetwork, mean, merge, partial
 from attnforge.theorems.tensor_heads import TensorHead, heads_network
 
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/scaling.py"
+QUICK = ("tolerances", "tokens", "layers", "shards")
 RESULTS = Path(__file__).parent / "results"
 FAR = 10**9  # anchors, asked for
 KERNELS = {"dense": BLUE, "sharded": ORANGE, "factorised": GREEN, "window": GREY}
@@ -345,15 +346,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=parts, help="one part; prints alone")
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)}; nothing is written")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    wanted = [options.only] if options.only else QUICK if options.quick else tuple(parts)
     texts = []
     with torch.no_grad():
-        for name, make in parts.items():
-            if options.only in (None, name):
-                texts.append(make().text)
-                print(texts[-1], flush=True)
-    if options.only is None:
+        for name in wanted:
+            texts.append(parts[name]().text)
+            print(texts[-1], flush=True)
+    if len(wanted) == len(parts):
         heading = (
             f"# How cost grows\n\nMade by `{COMMAND}`, Python {platform.python_version()}, torch {torch.__version__};"
         )

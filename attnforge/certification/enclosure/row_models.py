@@ -6,7 +6,8 @@ $$ \mathrm{head}(t) = o + \frac{n(t)}{s(t)}, \quad n = \sum_k e^{y_k + D_k t} u_
    \quad u_k(t) = v_k(m + r t) - o . $$
 Scores, slopes and values are pairs of float64 numbers (:class:`Pairs`), so that nothing is lost where they cancel; then
 they are rounded to $\hat e_k$, $\hat D_k$, $\hat u_k$. What that does to a weight is a factor $e^{\zeta}$,
-$|\zeta| \le \eta_k$, and $e^\eta - 1 \le \eta + \eta^2$ up to $\eta = 1$. With $X_k \ge \hat e_k e^{|\hat D_k|}$, the
+$|\zeta| \le \eta_k$, and $e^\eta - 1 \le \eta + \eta^2$ up to $\eta = 1$; weights below $e^{-600}$ count as zero, and
+are charged for whole. With $X_k \ge \hat e_k e^{|\hat D_k|}$, the
 coefficients $\sum_k \hat e_k \hat u_k \hat D_k^j / j!$, j up to K, leave out of n at most
 $$ \rho_n = \sum_k X_k |\hat u_k|
    \Big(\eta_k + \eta_k^2 + 2 u |\hat D_k| + \gamma_{b + 4} + \frac{|\hat D_k|^{K+1}}{(K+1)!}\Big)
@@ -152,17 +153,18 @@ class RowModel:
         scores = self.slopes.times(middle[:, None]) + self.offsets
         cells, best = np.arange(len(middle)), scores.hi.argmax(axis=1)
         top = Pairs(scores.hi[cells, best][:, None], scores.lo[cells, best][:, None], Up.zeros(len(cells), 1))
-        weights, behind, off = _weights(scores + -top)
+        weights, behind, off, astray = _weights(scores + -top)
         about = weights.sum(axis=1, keepdims=True)
         mean = (weights * self.slopes.hi).sum(axis=1, keepdims=True) / about
         tilts, more = (self.slopes + -Pairs.exactly(mean)).times(radius[:, None]).rounded()
         values = self._values(middle)
         origin = (weights * values.hi).sum(axis=1) / about[:, 0]
         origin = np.where(np.isfinite(origin), origin, 0.0)
-        eta = off + more
-        charged = Up(np.where(eta.values <= 1.0, np.where(behind < LOWEST, 3.0, (eta + eta * eta).values), np.inf))
+        eta, far = off + more, behind < LOWEST
+        charged = Up(np.where(far, 1.0, np.where(eta.values <= 1.0, (eta + eta * eta).values, np.inf)))
+        ends = np.nextafter(behind + np.abs(tilts), np.inf) + np.where(far, (astray + more).values, 0.0)
         found = _quotient(
-            _Terms(weights, tilts, above_exponential(np.nextafter(behind + np.abs(tilts), np.inf)), charged),
+            _Terms(weights, tilts, above_exponential(np.nextafter(ends, np.inf)), charged),
             *(values + -Pairs.exactly(origin[:, None])).rounded(),
             *self._rising(radius),
         )
@@ -195,11 +197,14 @@ class _Terms:
     off: Up
 
 
-def _weights(behind: Pairs) -> tuple[Array, Array, Up]:
-    """The exponentials of what keys are behind, that as float64 numbers, and how far the logarithms may be off."""
+def _weights(behind: Pairs) -> tuple[Array, Array, Up, Up]:
+    """The exponentials of what keys are behind, that as float64 numbers, and how far logarithms and numbers may be off.
+
+    Of keys far behind nothing is added up: their exponentials, at the end of the interval, are all left out.
+    """
     hi, lo = two_sum(behind.hi, behind.lo)
     weights = np.where(hi < LOWEST, 0.0, exponential(np.clip(hi, LOWEST, HIGHEST)) * (1 + lo))
-    return weights, hi, behind.off + Up.of(lo) * lo + WEIGHED
+    return weights, hi, behind.off + Up.of(lo) * lo + WEIGHED, behind.off + lo
 
 
 def _quotient(terms: _Terms, values: Array, unsure: Up, rising: Array, doubtful: Up) -> Polynomials:
