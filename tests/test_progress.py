@@ -79,4 +79,4 @@ def test_a_second_run_asks_the_callable_for_almost_nothing(tmp_path):
         asked.clear()
         af.compile(counted, LINE, 1e-4, cache=tmp_path / "values.samples")
         counts.append(sum(asked))
-    assert counts[1] < 0.05 * counts[0]
+    assert counts[1] < min(600, 0.1 * counts[0])  # structure is looked for anew, at that many points

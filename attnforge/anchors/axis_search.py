@@ -31,6 +31,7 @@ Array = npt.NDArray[np.float64]
 MOST = 1024  # anchors along one axis
 MANY = 160  # uniform anchors that are tried where one polynomial is not enough
 TAME, ROUNDED = 2.0, 1 / 16  # times f, values that are tame in any case; the part of tol that rounding may take
+STEEP = 16.0  # times tamer are values of graded rows, whose scores are large
 FASTEST = 1.5  # by which their number grows at most, from one that is too few to the next
 SURELY, STALLED = 1.2, 0.7  # times the anchors that leave so much of the residual: they did not help
 
@@ -145,7 +146,7 @@ class AxisSearch:
         self._is_uniform = not edges and not (self.is_graded and sum(panels.degrees) > MANY)
         if self.is_graded:  # one polynomial does not resolve the axis
             graded = GradedRows(panels, columns, relative, Spacing.wanted(panels, edges, tol, columns))
-            self._searches.append(RowSearch(graded, cuts, tame, roundoff / (ROUNDED * tol), self.most))
+            self._searches.append(RowSearch(graded, cuts, tame / STEEP, roundoff / (ROUNDED * tol), self.most))
 
     def smallest(self, tol: float) -> Fit:
         """The fit with the fewest anchors whose residual is at most tol."""

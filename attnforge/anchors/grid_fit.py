@@ -43,7 +43,7 @@ COLUMNS = 64  # lines of the grid on which the anchors of an axis are chosen
 FRESH = 1000  # random points at which interpolation and fit are checked
 ROUNDS = 8
 PROXY = 0.05  # of the tolerance, for the interpolation that stands for f
-TAMEST = 1e3  # weights times absolute values never sum to more than so many times f where that can be avoided
+TAMEST = (64.0, 1e3)  # times f: what weights times absolute values may sum to, two digits to cancellation, or three
 ACCURACIES = (1e-12, 1e-9, 1e-6, 1e-3)  # to which f is resolved where no tolerance is asked for: the first that goes
 MOST_SAMPLES, MOST_ANCHORS = 4_000_000, 4_000_000
 
@@ -138,9 +138,19 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
         remedy = f"Ask for tol >= {1.05 * 4 * roundoff * size:.2g}"  # 1.05: two digits never round below what is needed
         raise ToleranceError(f"A tolerance must exceed rounding, {roundoff:.1g} of the values", got, remedy)
     grid = _resolved(f, lower, upper, tol, points, wanted)
-    tame = max(2 * size, min(TAMEST * size, tol / (16 * roundoff)))
-    share, finest, best = 0.7 * tol, FINEST_CUT, None
-    allowed = size * (tame / size) ** (1 / len(lower)) if size else tame  # the sizes of the axes multiply
+    limits = sorted({max(2 * size, min(most * size, tol / (16 * roundoff))) for most in TAMEST})
+    for tame in limits[:-1]:
+        try:
+            return _fitted(grid, points, wanted, tol, roundoff, tame)
+        except RefusalError:
+            pass
+    return _fitted(grid, points, wanted, tol, roundoff, limits[-1])
+
+
+def _fitted(grid: Grid, points: Array, wanted: Array, tol: float, roundoff: float, tame: float) -> GridFit:
+    """The smallest fit found whose weights times absolute values sum to at most ``tame``, or not where nothing does."""
+    size, share, finest, best = float(np.abs(wanted).max()), 0.7 * tol, FINEST_CUT, None
+    allowed = size * (tame / size) ** (1 / len(grid.panels)) if size else tame  # the sizes of the axes multiply
     searches = _searches(grid, tol, finest, allowed, roundoff)
     for _ in range(ROUNDS):
         check_time("fitting values")

@@ -24,21 +24,22 @@ EPILOG = """\
 Example:
 
 \b
-  attnforge bench --quick               a few minutes; prints, writes nothing
-  attnforge bench evaluation            one of them in full: its page goes to benchmarks/results/
+  attnforge bench --quick       a few minutes; prints, writes nothing
+  attnforge bench evaluation    one of them in full, with its page of results
   attnforge bench --list
 
-Ratios are measured side by side in one run, by one thread, in seconds of the processor. The peers are installed by
-pip install 'attnforge[bench]' (`./run bench` does it by itself); lines of a peer that is missing are left out."""
+Beside scipy, torch, trained networks and scikit-learn: ratios are measured side by side in one run, by one thread,
+in seconds of the processor. The peers are installed by pip install 'attnforge[bench]' (`./run bench` does it by
+itself); lines of a peer that is missing are left out."""
 
 
 def run(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; all without a name.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Which; all without a name.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few and short rows; nothing is written.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="Name them, and stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed, memory and accuracy against scipy, torch, trained networks and scikit-learn."""
+    """Measure speed and accuracy beside others."""
     wanted = _scripts(names or [])
     if listing:
         about = {script.stem: _first_line(script) for script in wanted}
@@ -74,7 +75,7 @@ def _seconds(script: Path, quick: bool, quiet: bool) -> float:
         command,
         check=False,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-        stdout=sys.stderr if quiet else None,
+        stdout=2 if quiet else None,
     )
     if done.returncode:
         raise typer.Exit(ExitCode.UNEXPECTED)

@@ -27,10 +27,10 @@ SHOWN = 6  # coordinates of a point in an error message
 
 
 def with_estimate(certificate: Certificate, net: Runnable, effort: Effort = NORMAL) -> Certificate:
-    """The certificate, with the largest error that a quick search finds; raises where that exceeds the bound."""
+    """The certificate, with the largest error that a quick search finds; raises where that is none, or above the bound."""
     target = net.target
     measured = largest_error(net, target, effort.beside(net.anchors), seconds=effort.seconds, brief=True)
-    if certificate.bound is not None and not measured.sup <= certificate.bound:
+    if not measured.sup <= (math.inf if certificate.bound is None else certificate.bound):
         raise _refuted(certificate, target, measured)
     at = tuple(float(value) for value in measured.at.ravel())
     certificate = replace(certificate, estimate=Estimate(measured.sup, at))
@@ -54,6 +54,8 @@ def _refuted(certificate: Certificate, target: Target, measured: Measurement) ->
         return TargetError(
             requirement, f"{got} at ({at}): it is not", "State a larger constant, or none: lipschitz=None"
         )
+    if math.isnan(measured.sup):
+        return CertificateError("A network must compute numbers on its domain", f"NaN at ({at})", "Shrink its weights")
     defect = "No measured error may exceed the certified bound (this is a defect of attnforge; please report it)"
     return CertificateError(defect, got)
 

@@ -33,7 +33,7 @@ def test_half_the_way_on_a_logarithmic_scale():
 
 @pytest.mark.parametrize(
     ("text", "names", "construction"),
-    [("sin(5*x)", "x", "tensor_grid"), ("exp(-x*y)", "xy", "tensor_grid"), ("sin(5*x) + y^2", "xy", "additive")],
+    [("abs(x - 0.3)", "x", "tensor_grid"), ("exp(-9*x*y)", "xy", "tensor_grid"), ("sin(5*x) + y^2", "xy", "additive")],
 )
 def test_a_proof_tells_how_far_it_is(text, names, construction):
     net = af.compile(text, dict.fromkeys(names, (-1, 1)), tol=1e-5, construction=construction)

@@ -47,9 +47,9 @@ def test_the_best_so_far_says_why_it_is_no_better(monkeypatch):
     from attnforge.balls import branch_and_bound
 
     monkeypatch.setattr(branch_and_bound, "time_is_up", lambda: True)
-    net = af.compile("exp(-x^2)*cos(3*y)", PLANE, 1e-6, construction="tensor_grid")
+    net = af.compile("1/(1 + 25*x^2 + 25*y^2)", PLANE, 1e-4, construction="tensor_grid")
     assert net.certificate.status == "sampled"
-    assert net.certificate.estimate.error <= 1e-6
+    assert net.certificate.estimate.error <= 1e-4
     assert "the proof ended at the time allowed" in net.certificate.assumptions[0]
     assert "SAMPLED: no error bound is proved" in net.report().splitlines()[1]
 
@@ -67,7 +67,7 @@ def test_a_proof_of_many_neurons_is_cut_off_too():
 def test_less_effort_proves_less():
     low = af.Effort(boxes=20)
     net = af.compile("exp(-x^2)*cos(3*y)", PLANE, 1e-6, construction="tensor_grid", effort=low)
-    assert net.certificate.status == "sampled" or "20 boxes" in " ".join(net.certificate.assumptions)
+    assert net.certificate.status == "sampled" or "20 cells" in " ".join(net.certificate.assumptions)
     assert af.certify(net).status == "proved"
 
 
@@ -195,7 +195,7 @@ def test_a_timeout_that_is_not_reached_changes_no_weight():
 
 def test_effort_limits_the_anchors_that_a_fit_tries():
     needed = af.compile(np.sin, {"x": (-20, 20)}, 1e-8, construction="tensor_grid").anchors
-    assert needed > 40
+    assert needed > 20
     with pytest.raises(af.RefusalError, match="at most 20 anchors"):
         af.compile(np.sin, {"x": (-20, 20)}, 1e-8, construction="tensor_grid", effort=af.Effort(anchors=20))
     table = np.linspace(0, 1, 200)

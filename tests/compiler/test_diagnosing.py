@@ -104,7 +104,7 @@ HEALTHY = {
     ),
     "softmax_tail": lambda: C.softmax_tail(wave, ONE, grid=8, lipschitz=4),
     "tensor_grid": lambda: C.tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-8),
-    "tensor_grid plane": lambda: C.tensor_grid("sin(3*x)*cos(2*y)", {"x": (-1, 1), "y": (0, 1)}, tol=1e-6),
+    "tensor_grid plane": lambda: C.tensor_grid("sin(8*x)*cos(7*y)", {"x": (-1, 1), "y": (0, 1)}, tol=1e-6),
     "tensor_grid float32": lambda: C.tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-4, dtype="float32"),
     "polynomial": lambda: C.polynomial("x^3 - x", {"x": (-1, 1)}, tol=1e-9),
     "additive": lambda: C.additive("sin(3*x) + abs(y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-5),

@@ -30,7 +30,7 @@ def test_they_are_what_the_module_computes(name):
     shape = (
         box.shape if net.target.layout == "function" or len(box.shape) == 2 else (net.network.tokens or 3, *box.shape)
     )
-    unit = 1e-5 if net.dtype == "float32" else 1e-12
+    unit = max(1e-12, 2 * net.certificate.parts["rounding"])
     for batch in [(), (3,), (2, 0), (2, 2)]:
         x = rng.uniform(np.broadcast_to(box.lower, shape), np.broadcast_to(box.upper, shape), size=(*batch, *shape))
         given = x[..., 0] if shape == (1,) and len(batch) == 1 else x
@@ -45,7 +45,7 @@ def test_many_points_are_run_by_torch(monkeypatch):
     x = np.linspace(-1, 1, net._few + 1)
     few = net(x[:-1])
     monkeypatch.setattr(type(net), "_in_numpy", None)
-    np.testing.assert_allclose(net(x)[:-1], few, rtol=1e-12, atol=1e-12)
+    assert 0 < np.abs(net(x)[:-1] - few).max() <= 2 * net.certificate.parts["rounding"]
 
 
 def test_half_types_and_many_heads_are_run_by_torch():

@@ -20,7 +20,7 @@ def test_of_two_inputs_it_is_taken_where_a_grid_needs_more_keys():
     few = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6)
     assert (few.construction, few.anchors) == ("graph", 5)
     assert "one head over a grid would need about 40 keys" in few.reason
-    factors = "*".join(f"(2 + sin(x + {k}*y)/{k})" for k in range(1, 8))
+    factors = "*".join(f"(2 + sin(x + {k}*y)/{k})" for k in range(1, 12))
     many = af.compile(factors, {"x": (0, 0.1), "y": (0, 0.1)}, tol=1e-2)
     assert many.construction == "tensor_grid"
     assert many.anchors < af.constructions.graph(factors, {"x": (0, 0.1), "y": (0, 0.1)}, 1e-2).anchors
