@@ -1,4 +1,4 @@
-"""Tables in README and docs/theorems.md, from the registry and from measured results: ``python scripts/tables.py``.
+"""Tables of constructions in README and docs/theorems.md, from the registry: ``python scripts/tables.py`` writes them.
 
 Each stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end of table -->``.
 """
@@ -35,18 +35,7 @@ TABLES = {
             for e in (*CONSTRUCTIONS, *VARIANTS)
         ],
     ),
-    "peers": lambda: errors_of_peers((ROOT / "benchmarks/results/peers.md").read_text(encoding="utf-8")),
 }
-
-
-def errors_of_peers(page: str) -> str:
-    """A line a function, a column a method: the largest errors measured, and below them the seconds to build."""
-    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    first = lines.index(next(line for line in lines if line[0] == "function")) + 1
-    measured = {(cells[0], cells[1]): f"{cells[3]} ({cells[4]} s)" for cells in lines[first:] if len(cells) == 9}
-    functions, methods = (tuple(dict.fromkeys(names)) for names in zip(*measured, strict=True))
-    rows = [(function, *(measured.get((function, each), "") for each in methods)) for function in functions]
-    return table(("largest error (seconds to build)", *methods), rows)
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
