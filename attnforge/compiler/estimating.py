@@ -27,7 +27,7 @@ SHOWN = 6  # coordinates of a point in an error message
 
 
 def with_estimate(certificate: Certificate, net: Runnable, effort: Effort = NORMAL) -> Certificate:
-    """The certificate, with the largest error that a quick search finds; raises where that is NaN or above the bound."""
+    """The certificate, with the largest error that a quick search finds; raises if that is NaN or above the bound."""
     target = net.target
     measured = largest_error(net, target, effort.beside(net.anchors), seconds=effort.seconds, brief=True)
     if not measured.sup <= (math.inf if certificate.bound is None else certificate.bound):
