@@ -382,7 +382,8 @@ def _rational(value: Fraction) -> Node:
 
 
 def _whole(number: int) -> Node:
-    sign, size, parts = (-1 if number < 0 else 1), abs(number), [Constant(0.0)]
+    sign, size = -1 if number < 0 else 1, abs(number)
+    parts: list[Node] = [Constant(0.0)]
     for place in range(0, size.bit_length(), BITS):
         digits = sign * ((size >> place) % 2**BITS)
         small = place <= MOST_DIGITS
