@@ -95,7 +95,7 @@ def changed(network, **fields):
 
 def test_structure_is_read_from_the_keys_not_from_claims():
     """One key of a built network moved by a rounding: no product any more, and run densely."""
-    net = af.compile("sin(3*x)*cos(2*y)", {"x": (-2, 2), "y": (-2, 2)}, 1e-6, construction="tensor_grid")
+    net = af.compile("sin(3*x)*cos(2*y)", {"x": (-2, 2), "y": (-2, 2)}, 1e-9, construction="tensor_grid")
     assert factors(net.network.heads[0]) == [[0, 1], [2, 3]]
     keys = net.network.heads[0].memory_keys.copy()
     keys[17, 1] = np.nextafter(keys[17, 1], 1e9)

@@ -23,7 +23,7 @@ def rectifier():
 BUILT = {
     "rectifier": (rectifier, {"dense", "batched"}),
     "grid": (
-        lambda: af.compile("sin(3*x)*cos(2*y)", {"x": (-2, 2), "y": (-2, 2)}, 1e-6, construction="tensor_grid"),
+        lambda: af.compile("sin(3*x)*cos(2*y)", {"x": (-2, 2), "y": (-2, 2)}, 1e-9, construction="tensor_grid"),
         {"dense", "factorised"},
     ),
     "row": (
