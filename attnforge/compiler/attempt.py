@@ -30,7 +30,6 @@ def attempt(
     dtype: str,
     *,
     max_anchors: int | None = None,
-    max_bytes: int | None = None,
     budget: Budget = UNLIMITED,
 ) -> Compiled:
     """Build and certify; where rounding or the proof spends part of the tolerance, size again for what is left.
@@ -43,7 +42,7 @@ def attempt(
     """
     left, nearly = tol, None
     for _ in range(budget.effort.sizings):
-        afford(candidate.cost(target, plan), candidate.name, max_anchors, max_bytes)
+        afford(candidate.cost(target, plan), candidate.name, max_anchors, budget.max_bytes)
         check_time("building")
         network = candidate.build(target, plan)
         compiled = certified(network, target, candidate.name, dtype, budget)
@@ -72,8 +71,7 @@ def attempt(
     if nearly is not None:
         return _accepted(nearly, budget)
     rounds = dtype != "float64" or stated <= FAR * tol or rounding >= tol
-    limits = {"max_anchors": max_anchors, "max_bytes": max_bytes}
-    best = finest(candidate, target, dtype, **limits, budget=budget) if rounds else None
+    best = finest(candidate, target, dtype, max_anchors=max_anchors, budget=budget) if rounds else None
     if best is not None and best.tol <= tol:
         return _accepted(finished(best, candidate, target, tol, dtype, budget), budget)
     raise _too_fine(candidate.name, tol, dtype, certificate, best)

@@ -28,6 +28,7 @@ class Asked(TypedDict, total=False):
         workers: processes, where work can be shared; -1 is one a processor.
         cluster: the address of a Dask scheduler, whose workers share it instead.
         require: ``"proved"`` or ``"conditional"``: a lesser certificate is refused.
+        max_bytes: a network of more is refused, with what it would take; 2 GiB unless given.
         progress: True for a bar on the standard error stream, or a callable that is told (fraction, text).
     """
 
@@ -36,16 +37,18 @@ class Asked(TypedDict, total=False):
     workers: int
     cluster: str | None
     require: str | None
+    max_bytes: int | None
     progress: Progress
 
 
 @dataclass(frozen=True, eq=False)
 class Budget:
-    """An effort, a least status, and a watch that is told how far it is."""
+    """An effort, a least status, a largest size, and a watch that is told how far it is."""
 
     effort: Effort = NORMAL
     require: str | None = None
     watch: Watch = SILENT
+    max_bytes: int | None = None
 
     def lacks(self, certificate: Certificate) -> str | None:
         """Why the certificate is less than what is required; None where it is not."""
@@ -73,6 +76,7 @@ def budget(
     require: str | None = None,
     progress: Progress = False,
     cluster: str | None = None,
+    max_bytes: int | None = None,
 ) -> Iterator[Budget]:
     """What was asked for, checked and in force."""
     if require is not None and require not in RANKS:
@@ -80,7 +84,7 @@ def budget(
     found = as_effort(effort, workers, cluster)
     check_cluster(found.cluster)
     with until(timeout), working(found), one_thread(), watched(progress) as watch:
-        yield Budget(found, require, watch)
+        yield Budget(found, require, watch, max_bytes)
 
 
 def positive(tol: float) -> float:

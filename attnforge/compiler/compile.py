@@ -84,13 +84,13 @@ def compile(
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
     runs_in, named = dtype_name(dtype), None if construction == "auto" else registry.construction(construction)
-    with budget(effort, timeout, workers, require, progress, cluster) as given:
+    with budget(effort, timeout, workers, require, progress, cluster, max_bytes) as given:
         rows = given.watch.rows if progress else None
         evaluation = Evaluation(workers=workers, cache=cache, progress=rows, cluster=cluster)
         wanted = as_target(target, domain, lipschitz, evaluation)
         if isinstance(wanted, Formula | Formulas):
             wanted.check_joined()
-        compiled = _chosen(wanted, tol, runs_in, named, max_anchors, max_bytes, given)
+        compiled = _chosen(wanted, tol, runs_in, named, max_anchors, given)
         return polished(compiled, polish == "positions", given) if polish else compiled
 
 
@@ -100,11 +100,10 @@ def _chosen(
     dtype: str,
     named: Construction[Any] | None,
     max_anchors: int | None,
-    max_bytes: int | None,
     given: Budget,
 ) -> Compiled:
     """The first construction that keeps its promise."""
-    limits: dict[str, Any] = {"max_anchors": max_anchors, "max_bytes": max_bytes, "budget": given}
+    limits: dict[str, Any] = {"max_anchors": max_anchors, "budget": given}
     refusals: dict[str, str] = {}
     smallest: dict[str, float] = {}
     for candidate, plan in candidates(wanted, tol, dtype, refusals, named, given.watch):

@@ -23,10 +23,10 @@ def afford(cost: Cost, name: str, max_anchors: int | None = None, max_bytes: int
         got = f"{cost.anchors:,} anchors needed"
         raise RefusalError(f"`{name}` may use at most max_anchors={max_anchors:,}", got, "Raise it, or tol")
     if cost.bytes > limit:
-        size = f"{cost.anchors:,} anchors, {cost.parameters:,} parameters, about {cost.bytes / 2**30:,.1f} GiB"
+        size = f"{cost.anchors:,} anchors, {cost.parameters:,} parameters, about {cost.bytes:,} bytes"
         got = f"{size} and {cost.flops:.2g} operations a point"
         remedy = "Ask for fewer anchors or a larger tol, or raise max_bytes"
-        raise RefusalError(f"`{name}` may use at most {limit / 2**30:,.1f} GiB", got, remedy)
+        raise RefusalError(f"`{name}` may use at most {limit:,} bytes", got, remedy)
     if PARAMETER * cost.parameters > seconds_left():
         got = f"{cost.anchors:,} keys, about {PARAMETER * cost.parameters:.0f} s on one core, {UNFINISHED}"
         raise OutOfTimeError(f"`{name}` must be built and proved within its timeout", got, "Raise timeout, or tol")

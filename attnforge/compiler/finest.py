@@ -60,7 +60,6 @@ def finest(
     dtype: str,
     *,
     max_anchors: int | None = None,
-    max_bytes: int | None = None,
     budget: Budget = UNLIMITED,
 ) -> Finest | None:
     """The plan that keeps the smallest tolerance found; None if none was found, or looking would take too long.
@@ -77,7 +76,7 @@ def finest(
             check_time("looking for the smallest tol")
             plan = _planned(candidate, target, share, dtype)
             cost = candidate.cost(target, plan)
-            afford(cost, candidate.name, max_anchors, max_bytes)
+            afford(cost, candidate.name, max_anchors, budget.max_bytes)
             too_many = cost.anchors > (most if best is None else min(most, MORE * best.anchors))
             return None if too_many else _judged(candidate, target, plan, cost.anchors, dtype, budget)
         except (RefusalError, TargetError, ToleranceError):

@@ -47,7 +47,7 @@ def two_layer(
         placement: grid points at ``"midpoints"`` of equal cells, or ``"closed"``: the outermost on the ends of the box.
         layout: ``"memory"`` (centres in the head's memory) or ``"literal"`` (a token a centre).
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -60,7 +60,7 @@ def two_layer(
     count = count_of("grid", grid)
     check_grid(count, placement, collapse)
     plan = BumpPlan(count, 1.0, collapse, placement, as_layout(layout), dtype)
-    afford(TwoLayer().cost(target, plan), TwoLayer.name)
+    afford(TwoLayer().cost(target, plan), TwoLayer.name, max_bytes=asked.get("max_bytes"))
     beta = grid_sharpness(sharpness, count, target, placement, dtype)
     return finish(TwoLayer(), target, replace(plan, sharpness=beta), dtype, asked)
 
@@ -92,7 +92,7 @@ def softmax_tail(
         lipschitz: of a callable, a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         placement: grid points at ``"midpoints"`` of equal cells, or ``"closed"``: the outermost on the ends of the box.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -105,6 +105,6 @@ def softmax_tail(
     count = count_of("grid", grid)
     check_grid(count, placement)
     plan = BumpPlan(count, 1.0, placement=placement, dtype=dtype)
-    afford(SoftmaxTail().cost(target, plan), SoftmaxTail.name)
+    afford(SoftmaxTail().cost(target, plan), SoftmaxTail.name, max_bytes=asked.get("max_bytes"))
     beta = grid_sharpness(sharpness, count, target, placement, dtype)
     return finish(SoftmaxTail(), target, replace(plan, sharpness=beta), dtype, asked)

@@ -57,7 +57,7 @@ def max_affine(
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         layout: of grids, ``"memory"`` (lean) or ``"literal"`` (self-attention over a padded sequence).
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> import numpy as np
     >>> net = max_affine(lambda x: np.sin(3 * x[..., 0]), Box(0, 1, shape=(1,)), cells=32, lipschitz=3)
@@ -113,7 +113,7 @@ def cross_attention(
             beta (2 v . x - |v|^2), h the shortest step. By default tuned; hard for L_p.
         lipschitz: a number (sup norm) or ``af.Lipschitz``; without it the certificate is ``sampled``.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     Returns:
         A Compiled called as ``net(X, Y)``; leading axes broadcast, and one X for many Y is cheapest.
@@ -149,7 +149,7 @@ def _pairs_in_mean(
     """Averages over cells of the joint box, and their L_p error."""
     _only_hard(sharpness, "cell averages")
     construction, plan = CrossAttention(), CellsPlan(counts, hard(dtype), dtype=dtype)
-    afford(construction.cost(target, plan), construction.name)
+    afford(construction.cost(target, plan), construction.name, max_bytes=asked.get("max_bytes"))
     with budget(**asked) as given:
         network = construction.network(target, plan, cell_averages(target, counts, exponent))
         compiled = certified_in_mean(network, target, construction.name, counts, exponent, dtype)
@@ -185,7 +185,7 @@ def _in_mean(
     target = target_of(f, domain)
     counts = _cell_counts(cells, int(np.prod(target.domain.shape)))
     plan, construction = AveragesPlan(counts, exponent, dtype), CellAverages()
-    afford(construction.cost(target, plan), construction.name)
+    afford(construction.cost(target, plan), construction.name, max_bytes=asked.get("max_bytes"))
     with budget(**asked) as given:
         network = construction.build(target, plan)
         compiled = certified_in_mean(network, target, construction.name, counts, exponent, dtype)

@@ -21,7 +21,7 @@ P = TypeVar("P")
 def finish(construction: Construction[P], target: Target, plan: P, dtype: str, asked: Asked) -> Compiled:
     """Check the cost, then build and certify, within what was asked for."""
     cost = construction.cost(target, plan)
-    afford(cost, construction.name)
+    afford(cost, construction.name, max_bytes=asked.get("max_bytes"))
     with budget(**asked) as given:
         announce(cost, construction.name, given.effort, given.watch)
         network = construction.build(target, plan)

@@ -54,7 +54,7 @@ def tensor_grid(
         tol: the largest error asked for; or
         anchors: how many lie on the domain along every axis, or one number an axis; ghosts come on top.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-13)
     >>> net.anchors <= 48, net.certificate.estimate.error <= 1e-13
@@ -72,7 +72,7 @@ def tensor_grid(
     _accepted(construction, target)
     with budget(**asked) as given:
         plan = construction.with_counts(target, _counts(anchors, target.domain.lower.size), runs_in)
-        afford(construction.cost(target, plan), construction.name)
+        afford(construction.cost(target, plan), construction.name, max_bytes=given.max_bytes)
         network = construction.build(target, plan)
         compiled = certified(network, target, construction.name, runs_in, given, plan.reason)
     given.accepted(compiled.certificate, construction.name)
@@ -91,7 +91,7 @@ def ridge(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **asked:
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -115,7 +115,7 @@ def additive(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **ask
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -141,7 +141,7 @@ def sparse_grid(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> import numpy as np
     >>> from attnforge import Box
@@ -163,7 +163,7 @@ def polynomial(f: Any, domain: Any, *, tol: float, dtype: DType = "float64", **a
         domain: named intervals, or a box.
         tol: the largest error asked for.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = polynomial("x^3 - x", {"x": (-2, 2)}, tol=1e-13)
     >>> net.anchors <= 32, net.certificate.estimate.error <= 1e-13
@@ -182,7 +182,7 @@ def graph(f: Any, domain: Any, tol: float, *, dtype: DType = "float64", **asked:
         domain: named intervals, or a box.
         tol: the largest error asked for.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = graph("x*y/sqrt(1 + z^2)", {"x": (-1, 1), "y": (-1, 1), "z": (0, 2)}, tol=1e-6)
     >>> net.heads, net.anchors < 60, net.certificate.status

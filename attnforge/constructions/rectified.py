@@ -34,7 +34,7 @@ def relu_network(
         anchors: with ``by="anchors"``, anchors a neuron; or give ``tol``, which is split over the layers.
         tol: with ``by="anchors"``, the error asked for, in exact arithmetic.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     Returns:
         A Compiled with the module's shapes: (..., d) to (..., k), or (..., n, d) to (..., n, k).

@@ -33,7 +33,7 @@ def multiplier(keys: int = 9, domain: Any = SQUARE, *, dtype: DType = "float64",
         keys: k, from 2 to 10.
         domain: a box of two inputs, intervals, or named intervals.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = multiplier(keys=5)
     >>> net.anchors, net.certificate.status, net.certificate.bound < 9e-8
@@ -53,7 +53,7 @@ def exponential(domain: Any = SQUARE, *, dtype: DType = "float64", **asked: Unpa
     Args:
         domain: a box of v and l, intervals, or named intervals, in this order.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = exponential([(0, 1), (-1, 0)], timeout=1.0)
     >>> net.anchors, round(float(net(v=1.0, l=-0.5)), 14)
@@ -76,7 +76,7 @@ def logistic(
         t: a number.
         domain: where it is certified and may be called.
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = logistic([1.0, -2.0], 0.5, domain=Box(-1, 1))
     >>> net.anchors, net.certificate.bound < 3e-15

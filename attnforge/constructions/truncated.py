@@ -60,7 +60,7 @@ def truncated_linear(
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (lean) or ``"literal"`` (the paper's padded sequence).
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     Returns:
         A Compiled that takes (..., n, d) and returns (..., n), or (..., n, outputs).
@@ -72,7 +72,7 @@ def truncated_linear(
     dtype = dtype_name(dtype)
     target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
     count = count_of("anchors", anchors)
-    afford(Cost.of(count, 4 * count), "truncated_linear")
+    afford(Cost.of(count, 4 * count), "truncated_linear", max_bytes=asked.get("max_bytes"))
     _, spacing = uniform(target.lower, target.upper, max(count, 0), grid)
     plan = AnchorPlan(count, resolve_sharpness(sharpness, spacing, count, dtype), grid, as_layout(layout), dtype)
     return finish(TruncatedLinearHead(), target, plan, dtype, asked)
@@ -113,7 +113,7 @@ def multihead_truncated_linear(
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (lean, any number of tokens) or ``"literal"`` (the paper's [X, I_n]).
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = multihead_truncated_linear([1.0], 0.0, -1, 1, tokens=12, heads=4)
     >>> net.heads, net.anchors, net.certificate.bound < 0.005
@@ -156,7 +156,7 @@ def gate(
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (each token sees itself and two constants) or ``"literal"`` (a padded sequence).
         dtype: what it runs in: a name, or a torch dtype.
-        asked: ``effort``, ``timeout``, ``workers``, ``require`` and ``progress``, as for ``af.compile``.
+        asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> gate([1.0], 0.0, -1, 1).certificate.bound < 1e-13
     True

@@ -9,6 +9,7 @@ import pytest
 
 import attnforge as af
 from attnforge.compiler.attempt import attempt
+from attnforge.compiler.budget import Budget
 from attnforge.compiler.targets import as_target
 from attnforge.theorems.tensor_grid import TensorGrid
 
@@ -79,5 +80,5 @@ def test_what_was_advised_can_be_had():
 def test_limits_are_checked_before_building():
     with pytest.raises(af.RefusalError, match=r"max_anchors=5\. Got \d+ anchors needed"):
         run(TensorGrid(), 1e-4, max_anchors=5)
-    with pytest.raises(af.RefusalError, match="GiB"):
-        run(TensorGrid(), 1e-4, max_bytes=100)
+    with pytest.raises(af.RefusalError, match="bytes and"):
+        run(TensorGrid(), 1e-4, budget=Budget(max_bytes=100))

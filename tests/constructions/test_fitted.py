@@ -83,6 +83,23 @@ def test_dtypes_that_do_not_exist():
         made.additive(TERMS, CUBE, tol=1e-3, dtype="float128")
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda **asked: af.constructions.tensor_grid("x*y", {"x": (0, 1), "y": (0, 1)}, anchors=9, **asked),
+        lambda **asked: af.constructions.ridge("sin(x + y)", {"x": (0, 1), "y": (0, 1)}, tol=1e-4, **asked),
+        lambda **asked: af.constructions.max_affine("x*y", {"x": (0, 1), "y": (0, 1)}, cells=9, **asked),
+        lambda **asked: af.constructions.truncated_linear([1.0], 0, -1, 1, anchors=99, **asked),
+        lambda **asked: af.constructions.two_layer("x*y", {"x": (0, 1), "y": (0, 1)}, grid=4, **asked),
+    ],
+    ids=["tensor_grid", "ridge", "max_affine", "truncated_linear", "two_layer"],
+)
+def test_networks_by_name_beyond_max_bytes_are_refused_with_what_they_take(build):
+    with pytest.raises(af.RefusalError, match=r"at most 100 bytes\. Got [\d,]+ anchors, .* about .* max_bytes"):
+        build(max_bytes=100, effort="low")
+    assert build(max_bytes=10**8, effort="low").anchors >= 4
+
+
 def test_given_terms():
     net = made.additive(TERMS, CUBE, tol=1e-7)
     assert net.heads == 2

@@ -138,7 +138,7 @@ REFUSED = {
     "ragged": ({"cells": [[0.1, 0.2], [0.3]]}, r"shape \(N, D\)\. Got .*Give every centre as many"),
     "text": ({"cells": [["a", "b"]]}, r"`cells` must be numbers"),
     "tuned": ({"cells": CENTRES, "sharpness": "tuned"}, r"of free cells must be 'hard'\. Got 'tuned'\. Leave it out"),
-    "too many": ({"cells": Adaptive(10**9)}, r"`max_affine` may use at most .* GiB.*fewer anchors"),
+    "too many": ({"cells": Adaptive(10**9)}, r"`max_affine` may use at most .* bytes.*fewer anchors"),
     "many": ({"cells": Adaptive(10**6)}, r"At most 32,768 centres"),
 }
 
