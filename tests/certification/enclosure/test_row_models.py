@@ -113,6 +113,27 @@ def test_no_error_exceeds_the_supremum_of_random_heads(seed):
             assert in_balls.seen <= found.bounds[cell]
 
 
+def off_at_the_end(slopes, offsets, values, radius=0.0):
+    """How far the polynomial on [-1, 1] is from a head of two keys at 1, slopes at the end of their balls; its rest."""
+    with precision(400):
+        known = [arb(slope, radius) for slope in slopes]
+        parts = list(map(arb, offsets)), list(map(arb, values))
+        origin, found = RowModel(head_of(known, *parts, {})).on(np.zeros(1), np.ones(1))
+        true = value([arb(slopes[0]) - arb(radius), arb(slopes[1]) + arb(radius)], *parts, {}, arb(1))
+        about = sum(map(arb, found.c[:, 0].tolist()), start=arb(origin[0]))
+        return float(abs(true - about)), found.rest.values[0]
+
+
+def test_slopes_known_to_a_radius_alone_are_charged():
+    off, rest = off_at_the_end((-0.5, 0.5), (0.0, 0.0), (0.0, 1.0), radius=1e-6)
+    assert 1e-7 < off <= rest < 1e-4
+
+
+def test_keys_too_far_behind_to_be_added_up_are_charged_where_they_come_close():
+    off, rest = off_at_the_end((0.0, 645.0), (0.0, -650.0), (0.0, 1.0))
+    assert 1e-3 < off <= rest < 1.0
+
+
 def test_exponentials_are_within_three_roundoffs():
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.uniform(-600, 700, 3000), rng.uniform(-1, 1, 3000), [0.0, 1e-13, -1e-300, -600, 700]])
