@@ -1,4 +1,6 @@
-"""Tables of constructions in README and docs/theorems.md, from the registry: ``python scripts/tables.py`` writes them.
+"""Tables in README and docs/theorems.md: ``python scripts/tables.py`` writes them.
+
+Those of constructions come from the registry, that of peers from ``benchmarks/results/peers.md``.
 
 Each stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end of table -->``.
 """
@@ -35,7 +37,21 @@ TABLES = {
             for e in (*CONSTRUCTIONS, *VARIANTS)
         ],
     ),
+    "peers": lambda: errors_of_peers((ROOT / "benchmarks" / "results" / "peers.md").read_text(encoding="utf-8")),
 }
+
+
+def errors_of_peers(page: str) -> str:
+    """The largest errors of a page of measurements: a line a function, a column a method, and the bound of ours."""
+    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in page.splitlines()]
+    rows = [line for line in lines if len(line) == 9 and line[0] != "function" and not line[0].startswith("---")]
+    methods = list(dict.fromkeys(row[1] for row in rows))
+    errors = {(row[0], row[1]): row[3] for row in rows}
+    proved = {row[0]: row[8] for row in rows if row[1] == "attnforge"}
+    return table(
+        ("function", "proved", *methods),
+        [(name, bound, *(errors.get((name, method), "") for method in methods)) for name, bound in proved.items()],
+    )
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -123,8 +123,8 @@ def test_the_theorem_remains_where_the_formula_is_not_looked_at():
 
 @pytest.mark.parametrize("sharpness", ["hard", "tuned"])
 def test_formulas_are_looked_at_in_both_layouts(sharpness):
-    lean, target = grid(TEXTS["waves"], (6, 6), sharpness=sharpness)
-    literal, _ = grid(TEXTS["waves"], (6, 6), sharpness=sharpness, layout="literal")
+    lean, target = grid(TEXTS["waves"], (4, 4), sharpness=sharpness)
+    literal, _ = grid(TEXTS["waves"], (4, 4), sharpness=sharpness, layout="literal")
     assert looks_at(literal, target)
     bound = certify(literal, target).bound
     assert bound >= dense(literal, target)
