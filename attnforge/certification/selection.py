@@ -135,9 +135,14 @@ def bound_selection(
         spacing, leakage = (0.0, 0.0) if found.parts is None else found.parts.max(axis=0).tolist()
         total, ended = found.bound, ended and found.limit is None
         disturbed = max(total - spacing - leakage, 0.0) if math.isfinite(total) else math.inf
-        slack = float((Up.of(disturbed) * SLACK + Up.of(each.values).most() * 2.0**-42).values)
+        slack = float((Up.of(disturbed) * SLACK + _slack(each)).values)
         tokens.append({"spacing": spacing, "leakage": leakage, "rounding": add_up(slack, each.written)})
     return {name: max(parts[name] for parts in tokens) for name in tokens[0]}, ended
+
+
+def _slack(scores: Scores) -> Up:
+    """What is added to any bound for the sums of values: errors of this size need not be known better."""
+    return Up.of(scores.values).most() * 2.0**-42
 
 
 def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling: float, effort: Effort) -> Supremum:
@@ -149,7 +154,8 @@ def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling
     look = _Look(keys, range_of(target), target, outputs, max(float(aside), 3.0), spread, seen)
     limit = effort.boxes * (ENCLOSURES if isinstance(target, Formula) else BOXES)
     everything = _Near(np.zeros(1), np.zeros(1, np.int64), np.array([count]), np.arange(count))
-    return branch_and_bound(look, lower, upper, Rules(1 + CLOSE, limit, ceiling=ceiling), data=everything)
+    rules = Rules(1 + CLOSE, limit, negligible=float(_slack(scores).values), ceiling=ceiling)
+    return branch_and_bound(look, lower, upper, rules, data=everything)
 
 
 def _probe(keys: _Keys, target: Target, lower: Array, upper: Array, outputs: slice) -> float:
