@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .compiler import measure as measure
     from .compiler import polish as polish
     from .compiler.diagnosing import diagnose as diagnose
+    from .compiler.optimality import optimality as optimality
     from .effort import Effort as Effort
     from .errors import AttnforgeError as AttnforgeError
     from .errors import CertificateError as CertificateError
@@ -43,6 +44,7 @@ HOMES = {
     "attnforge.certification": ("Certificate",),
     "attnforge.compiler": ("Compiled", "attack", "certify", "compile", "load", "measure", "polish"),
     "attnforge.compiler.diagnosing": ("diagnose",),
+    "attnforge.compiler.optimality": ("optimality",),
     "attnforge.effort": ("Effort",),
     "attnforge.errors": (
         "AttnforgeError",

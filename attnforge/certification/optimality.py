@@ -1,0 +1,192 @@
+r"""How well can the keys of a head do at all? A lower bound on the error of every choice of values.
+
+**Statement.** A head of one input with p distinct slopes $a_k$ returns, whatever its values are, a function
+$g = \frac1Q \sum_k v_k e^{a_k x}$, $Q(x) = \sum_j e^{s_j(x)} > 0$. At any points $x_0 < \dots < x_p$ of the domain
+there are unique values and a number E with
+$$ f(x_i) - g(x_i) = (-1)^i E , $$
+and no values err by less than $|E|$ in the sup norm.
+
+**Proof** (de la Vallée-Poussin). Suppose $g'$ errs by less. Then $g' - g = (f - g) - (f - g')$ has the sign of
+$(-1)^i E$ at $x_i$, so it changes sign p times; but $Q (g' - g)$ is a sum of p exponentials with distinct slopes, which
+has at most p - 1 zeros unless it vanishes (Rolle, by induction over p). Hence these functions are a Chebyshev system,
+which also makes E and the values unique.
+
+E is linear in the numbers $f(x_i)$, its coefficients alternate in sign and their sizes add up to 1. So what f is not
+known by, at most $\rho$ at these points, changes E by at most $\rho$: the system is solved for the middles of the balls
+of f, in balls of as many bits as it takes, and $|E| - \rho$ is proved. Which points: those of Remez' exchange, from
+extremes to extremes of the error until it levels out. They need not be the best ones for the bound to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, arb_mat
+
+from attnforge.balls import Balls, lower, precision
+from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
+from attnforge.effort import time_is_up
+from attnforge.errors import RefusalError
+from attnforge.network import Network
+from attnforge.targets import Formula, Table, Target
+from attnforge.targets.domain import Box
+
+Array = npt.NDArray[np.float64]
+
+FINE = 6  # points a key, spaced as the extremes of a polynomial are, and as many between the scores' crossings
+BASE, A_KEY, MOST_BITS = 128, 8, 2**14  # bits: to begin with, and more for each key of a smooth row; and at most
+MOST_KEYS = 400  # a system of as many unknowns takes seconds
+CLOSE = 1.01  # largest error of the best values found, over the bound: closer than what is measured
+KNOWN = 2.0**-10  # of the level: how well values and level must be known for their errors to be worth looking at
+ROUNDS, PATIENCE = 80, 8  # of exchange: many from a poor start; and those without gain before it is given up
+
+
+@dataclass(frozen=True, eq=False)
+class Levelled:
+    """``lower``: no values err by less. The points (p + 1,) that show it, and the best values' errors on a grid."""
+
+    lower: float
+    points: Array
+    grid: Array
+    errors: Array
+
+    @property
+    def keys(self) -> int:
+        """Distinct slopes."""
+        return len(self.points) - 1
+
+
+def levelled(network: Network, target: Target) -> Levelled:
+    """The largest lower bound found; RefusalError where the network is not one head over a memory, of one input."""
+    if target.domain.lower.size != 1 or target.outputs is not None:
+        raise _refused(f"{target.domain.lower.size} inputs, {target.outputs or 1} outputs")
+    if isinstance(target, Table):
+        raise _refused("a table, whose values are stated at its points only")
+    bits = BASE + A_KEY * sum(head.memory_size for head in network.heads)
+    while bits <= MOST_BITS:
+        with precision(bits):
+            row = _Row.of(_only_head(network))
+            found = None if row is None else _exchanged(row, target)
+        if found is not None:
+            return found
+        bits *= 2
+    got = f"{bits // 2} bits did not do"
+    raise RefusalError("Keys must differ enough for a system of their functions to be solved", got, "Use fewer keys")
+
+
+def _refused(got: str) -> RefusalError:
+    requirement = "Optimality is about one head over its own memory, of one input and one output"
+    return RefusalError(requirement, got, "Compile a function of one input with construction='tensor_grid'")
+
+
+def _only_head(network: Network) -> AffineHead:
+    (row,) = read_rows(network, 1)
+    if not all(entry.is_zero() for entry in row.slope.entries()):
+        raise _refused("an output that the input is added to")
+    heads = row.output(0)[: len(row.heads)]
+    if len(heads) != 1:
+        raise _refused(f"{len(heads)} heads")
+    if heads[0].tilts:
+        raise _refused("values that vary with the input")
+    return heads[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """Scores of all keys, and those of one key of every slope."""
+
+    slopes: list[arb]
+    offsets: list[arb]
+    distinct: list[int]
+
+    @classmethod
+    def of(cls, head: AffineHead) -> _Row | None:
+        """None where slopes are not exact in this precision: two that look alike might differ."""
+        slopes, offsets = head.slopes.entries(), head.offsets.entries()
+        if not all(slope.is_exact() for slope in slopes):
+            return None
+        distinct: dict[tuple[int, int], int] = {}
+        for k, slope in enumerate(slopes):
+            mantissa, exponent = slope.man_exp()
+            distinct.setdefault((int(mantissa), int(exponent)), k)
+        if len(distinct) > MOST_KEYS:
+            got = f"{len(distinct):,} distinct slopes"
+            raise RefusalError(f"Optimality is found for up to {MOST_KEYS} keys", got, "Raise tol")
+        return cls(slopes, offsets, list(distinct.values()))
+
+    def weights(self, place: float) -> list[arb]:
+        """Of the keys of each slope: exponentials over the sum of all."""
+        x = arb(place)
+        scores = [slope * x + offset for slope, offset in zip(self.slopes, self.offsets, strict=True)]
+        top = max(scores, key=lambda score: float(score.mid()))
+        weights = [(score - top).exp() for score in scores]
+        total = sum(weights, start=arb(0))
+        return [weights[k] / total for k in self.distinct]
+
+    def grid(self, domain: Box) -> Array:
+        """Where errors are looked at: as many points as a polynomial's extremes take, and between crossings."""
+        count, (a, b) = len(self.distinct), (domain.lower.item(), domain.upper.item())
+        even = (1 - np.cos(np.linspace(0, np.pi, FINE * (count + 1)))) / 2
+        slopes = np.array([float(self.slopes[k]) for k in self.distinct])
+        offsets = np.array([float(self.offsets[k].mid()) for k in self.distinct])
+        order = slopes.argsort()
+        with np.errstate(all="ignore"):
+            crossings = -np.diff(offsets[order]) / np.diff(slopes[order])
+        inside = np.unique(np.clip(np.concatenate([[a, b], crossings[np.isfinite(crossings)]]), a, b))
+        between = np.interp(np.linspace(0, len(inside) - 1, FINE * len(inside)), np.arange(len(inside)), inside)
+        return np.unique(np.clip(np.concatenate([a + (b - a) * even, between]), a, b))
+
+
+def _exchanged(row: _Row, target: Target) -> Levelled | None:
+    """The best of all rounds; None where the precision does not do."""
+    grid = row.grid(target.domain)
+    best, since = None, 0
+    for found in _rounds(row, grid, _values(target, grid)):
+        if found is None:
+            return None
+        best, since = (found, 0) if best is None or found.lower > best.lower else (best, since + 1)
+        if np.abs(found.errors).max() <= CLOSE * best.lower or since == PATIENCE or time_is_up():
+            break
+    return best
+
+
+def _rounds(row: _Row, grid: Array, values: Balls) -> Iterator[Levelled | None]:
+    """One round of exchange after the other; None where the precision does not do for the system or the values."""
+    count, middles = len(row.distinct), [arb(f) for f in values.mid.tolist()]
+    weights = cache(lambda i: row.weights(float(grid[i])))
+    places = np.linspace(0, len(grid) - 1, count + 1).astype(np.int64)
+    for _ in range(ROUNDS):
+        system = arb_mat([[*weights(i), arb((-1) ** n)] for n, i in enumerate(places.tolist())])
+        try:
+            *chosen, level = system.solve(arb_mat([[middles[i]] for i in places.tolist()])).entries()
+        except ZeroDivisionError:
+            chosen, level = [], arb(0, 1)
+        if not all(each.rad() <= KNOWN * abs(level).lower() for each in (level, *chosen)):
+            yield None
+            return
+        whole = arb_mat([weights(i) for i in range(len(grid))])
+        outputs = (whole * arb_mat([[arb(v.mid())] for v in chosen])).entries()
+        errors = np.array([float(f - out) for f, out in zip(middles, outputs, strict=True)])
+        yield Levelled(max(lower(abs(level) - arb(values.rad[places].max())), 0.0), grid[places], grid, errors)
+        places = _extremes(errors, count + 1)
+
+
+def _extremes(errors: Array, count: int) -> npt.NDArray[np.int64]:
+    """The largest error of every stretch of one sign, as many as are wanted: the smaller of both ends is left out."""
+    stretches = np.split(np.arange(len(errors)), np.flatnonzero(np.diff(np.sign(errors))) + 1)
+    places = [stretch[np.abs(errors[stretch]).argmax()] for stretch in stretches]
+    while len(places) > count:
+        places = places[1:] if abs(errors[places[0]]) < abs(errors[places[-1]]) else places[:-1]
+    return np.array(places)
+
+
+def _values(target: Target, points: Array) -> Balls:
+    """Of a formula in balls; what any other target returns is what it is."""
+    if isinstance(target, Formula):
+        return target.enclosed(points[:, None])
+    found = np.asarray(target.values(points[:, None]), dtype=np.float64).ravel()
+    return Balls(found, np.zeros_like(found))

@@ -1,0 +1,132 @@
+"""Lower bounds for every choice of values on the same keys: below any other values' errors, and close to the best."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnforge as af
+from attnforge.network import Attention
+
+FUNCTIONS = {
+    "sin(8*x)": ((-1, 1), 1e-6),
+    "1/(1 + 25*x^2)": ((-1, 1), 1e-6),
+    "exp(x)": ((-1, 1), 1e-9),
+    "log(x)": ((0.1, 3), 1e-7),
+    "tanh(5*x)": ((-1, 1), 1e-6),
+    "sqrt(x)": ((0, 1), 1e-4),
+    "exp(-x^2)": ((-3, 3), 1e-8),
+    "x^3 - x": ((-2, 2), 1e-8),
+    "cos(20*x)": ((0, 1), 1e-6),
+    "abs(x)": ((-1, 1), 1e-3),
+}
+
+
+def compiled(text, polish=False, **options):
+    interval, tol = FUNCTIONS[text]
+    return af.compile(text, {"x": interval}, tol, construction="tensor_grid", polish=polish, **options)
+
+
+def with_values(net, values):
+    """The same keys with other values."""
+    *before, last = net.network.layers
+    head = replace(last.heads[0], memory_values=values)
+    return replace(net.network, layers=(*before, Attention((head,), last.residual)))
+
+
+def largest_error(network, target):
+    low, high = target.domain.lower.item(), target.domain.upper.item()
+    points = np.concatenate([np.linspace(low, high, 4001), low + (high - low) * np.geomspace(1e-9, 1, 400)])
+    outputs = network(points[:, None, None]).ravel()
+    return np.abs(outputs - target.values(points[:, None]).ravel()).max()
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_polished_values_are_nearly_the_best(text):
+    found = af.optimality(compiled(text, polish=True))
+    assert 0 < found.lower <= found.error
+    assert found.gap <= 1.5
+    assert len(found.points) == found.keys + 1
+    assert np.all(np.diff(found.points) > 0)
+
+
+@cache
+def known(text):
+    """A network, and its lower bound."""
+    net = compiled(text, effort="low")
+    return net, af.optimality(net).lower
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["exp(x)", "abs(x)", "cos(20*x)"]), st.integers(0, 2**32), st.floats(-16, 0), st.floats(0, 1))
+def test_no_other_values_err_by_less(text, seed, size, part):
+    """Random changes of any size, along any directions; and least-squares fits at random points."""
+    (net, lower), rng = known(text), np.random.default_rng(seed)
+    values = np.array(net.network.heads[0].memory_values)
+    if part < 0.3:
+        low, high = net.target.domain.lower.item(), net.target.domain.upper.item()
+        points = rng.uniform(low, high, 6 * len(values))
+        weights = net.attention(points)[0][0][:, 0]
+        values = np.linalg.lstsq(weights, net.target.values(points[:, None]), rcond=None)[0][:, None]
+    else:
+        values = values + 10.0**size * rng.normal(size=values.shape)
+    assert largest_error(with_values(net, values), net.target) >= lower * (1 - 1e-9) - 1e-15
+
+
+def test_one_key_is_a_constant():
+    """Whose best error is half the range of the function."""
+    net = af.constructions.max_affine("x^2", af.Box(-1.0, 2.0), cells=1, sharpness="hard")
+    found = af.optimality(net)
+    assert found.keys == 1
+    assert 1.99 <= found.lower <= 2.0
+
+
+def test_two_keys_of_one_slope_count_once():
+    net, lower = known("exp(x)")
+    *before, last = net.network.layers
+    head = last.heads[0]
+    twice = [np.repeat(part, 2, axis=0) for part in (head.memory_keys, head.memory_values)]
+    again = replace(head, memory_keys=twice[0], memory_values=twice[1], claims=None)
+    doubled = net.with_network(replace(net.network, layers=(*before, Attention((again,), last.residual))))
+    found = af.optimality(doubled)
+    assert found.keys == af.optimality(net).keys == doubled.anchors // 2
+    assert found.lower == pytest.approx(lower, rel=1e-6)
+
+
+def test_callables_and_other_dtypes():
+    net = af.compile(lambda x: np.sin(3 * x), {"x": (0, 1)}, tol=1e-3, dtype="float32", construction="tensor_grid")
+    assert 1 <= af.optimality(net).gap < 3
+
+
+def test_the_figure_shows_both_errors():
+    figure = af.optimality(known("abs(x)")[0]).plot()
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [
+        "no values stay within",
+        "this network",
+        "the best values found",
+    ]
+
+
+REFUSED = {
+    "two inputs": (lambda: af.compile("x*y", {"x": (0, 1), "y": (0, 1)}, 1e-2), "2 inputs"),
+    "a gate": (lambda: af.constructions.gate([1.0], 0.0, -1, 1), "vary with the input"),
+    "a table": (lambda: af.compile(([0.0, 0.5, 1.0], [0.0, 1.0, 0.0]), tol=1e-3), "a table"),
+    "outputs": (lambda: af.compile("[x, sin(x)]", {"x": (0, 1)}, 1e-2), "2 outputs"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_single_head_is_refused(name):
+    build, got = REFUSED[name]
+    with pytest.raises(af.RefusalError, match=f"one head over its own memory.*{got}"):
+        af.optimality(build())
+
+
+def test_what_is_no_network_is_refused():
+    with pytest.raises(af.TargetError, match="takes a compiled network"):
+        af.optimality("sin(x)")
