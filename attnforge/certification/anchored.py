@@ -127,7 +127,7 @@ def read_grid(problem: Problem, keys: list[Keys], tokens: Tokens) -> Grid:
 def _grid(problem: Problem, positions: list[Array]) -> Grid:
     """Anchors divide the target's interval evenly, one on either end, or none on the upper; keys beyond are ghosts."""
     steps = np.concatenate([np.diff(each) for each in positions])
-    (a, b), step = problem.interval, float(np.median(steps))
+    (a, b), step = problem.interval, float(np.median(steps)) if len(steps) else math.nan
     if not (np.isfinite(steps).all() and step > 0 and (b - a) / step < len(steps) + 1.5):
         raise CertificateError("Keys of a row stand in order over the target's interval", f"a step of {step:.3g}")
     last = max(float(each[-1]) for each in positions)

@@ -19,15 +19,16 @@ extremes to extremes of the error until it levels out. They need not be the best
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
 from attnforge.balls import Balls, lower, precision
+from attnforge.balls.arrays import UNIT
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
 from attnforge.effort import time_is_up
 from attnforge.errors import RefusalError
@@ -36,13 +37,15 @@ from attnforge.targets import Formula, Table, Target
 from attnforge.targets.domain import Box
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
 
 FINE = 6  # points a key, spaced as the extremes of a polynomial are, and as many between the scores' crossings
+FEWEST = 256  # of the former, however few keys
 BASE, A_KEY, MOST_BITS = 128, 8, 2**14  # bits: to begin with, and more for each key of a smooth row; and at most
 MOST_KEYS = 400  # a system of as many unknowns takes seconds
 CLOSE = 1.01  # largest error of the best values found, over the bound: closer than what is measured
 KNOWN = 2.0**-10  # of the level: how well values and level must be known for their errors to be worth looking at
-ROUNDS, PATIENCE = 80, 8  # of exchange: many from a poor start; and those without gain before it is given up
+ROUNDS = 80  # of exchange: many from a poor start
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +133,7 @@ class _Row:
     def grid(self, domain: Box) -> Array:
         """Where errors are looked at: as many points as a polynomial's extremes take, and between crossings."""
         count, (a, b) = len(self.distinct), (domain.lower.item(), domain.upper.item())
-        even = (1 - np.cos(np.linspace(0, np.pi, FINE * (count + 1)))) / 2
+        even = (1 - np.cos(np.linspace(0, np.pi, max(FINE * (count + 1), FEWEST)))) / 2
         slopes = np.array([float(self.slopes[k]) for k in self.distinct])
         offsets = np.array([float(self.offsets[k].mid()) for k in self.distinct])
         order = slopes.argsort()
@@ -142,46 +145,92 @@ class _Row:
 
 
 def _exchanged(row: _Row, target: Target) -> Levelled | None:
-    """The best of all rounds; None where the precision does not do."""
+    """Points moved to the extremes of the error while that raises the level; None where the precision does not do.
+
+    All points move at once, or, where that gains nothing, the largest error takes the place of a neighbour of its sign,
+    which always does in exact arithmetic.
+    """
     grid = row.grid(target.domain)
-    best, since = None, 0
-    for found in _rounds(row, grid, _values(target, grid)):
-        if found is None:
-            return None
-        best, since = (found, 0) if best is None or found.lower > best.lower else (best, since + 1)
-        if np.abs(found.errors).max() <= CLOSE * best.lower or since == PATIENCE or time_is_up():
+    values = _values(target, grid)
+    known = np.isfinite(values.mid + values.rad)
+    count = len(row.distinct) + 1
+    if known.sum() < count:
+        raise RefusalError("The target must have values on its domain", "too few that balls tell", "Change the domain")
+    system = _System(row, grid[known], values[known])
+    best = system.solved(np.linspace(0, len(system.grid) - 1, count).astype(np.int64))
+    for _ in range(ROUNDS):
+        if best is None or np.abs(best.errors).max() <= CLOSE * best.lower or time_is_up():
             break
+        places = np.searchsorted(system.grid, best.points)
+        for moved in (_extremes(best.errors, count), _swapped(places, best.errors)):
+            found = system.solved(moved) if len(moved) == count else best
+            if found is None or found.lower > best.lower:
+                break
+        else:
+            break
+        best = found
     return best
 
 
-def _rounds(row: _Row, grid: Array, values: Balls) -> Iterator[Levelled | None]:
-    """One round of exchange after the other; None where the precision does not do for the system or the values."""
-    count, middles = len(row.distinct), [arb(f) for f in values.mid.tolist()]
-    weights = cache(lambda i: row.weights(float(grid[i])))
-    places = np.linspace(0, len(grid) - 1, count + 1).astype(np.int64)
-    for _ in range(ROUNDS):
-        system = arb_mat([[*weights(i), arb((-1) ** n)] for n, i in enumerate(places.tolist())])
+@dataclass(frozen=True, eq=False)
+class _System:
+    """The equations for values and level, on a grid."""
+
+    row: _Row
+    grid: Array
+    values: Balls
+    _known: dict[int, list[arb]] = field(default_factory=dict)
+
+    def weights(self, place: int) -> list[arb]:
+        """Of all keys at a point of the grid."""
+        if place not in self._known:
+            self._known[place] = self.row.weights(float(self.grid[place]))
+        return self._known[place]
+
+    @cached_property
+    def all_weights(self) -> arb_mat:
+        """Of all keys at all points."""
+        return arb_mat([self.weights(i) for i in range(len(self.grid))])
+
+    def solved(self, places: Indices) -> Levelled | None:
+        """The level at these points, and the values' errors everywhere."""
+        middles = self.values.mid
+        equations = [[*self.weights(i), arb((-1) ** n)] for n, i in enumerate(places.tolist())]
         try:
-            *chosen, level = system.solve(arb_mat([[middles[i]] for i in places.tolist()])).entries()
+            *chosen, level = arb_mat(equations).solve(_column(middles[places].tolist())).entries()
         except ZeroDivisionError:
-            chosen, level = [], arb(0, 1)
-        if not all(each.rad() <= KNOWN * abs(level).lower() for each in (level, *chosen)):
-            yield None
-            return
-        whole = arb_mat([weights(i) for i in range(len(grid))])
-        outputs = (whole * arb_mat([[arb(v.mid())] for v in chosen])).entries()
-        errors = np.array([float(f - out) for f, out in zip(middles, outputs, strict=True)])
-        yield Levelled(max(lower(abs(level) - arb(values.rad[places].max())), 0.0), grid[places], grid, errors)
-        places = _extremes(errors, count + 1)
+            return None
+        least = KNOWN * max(float(abs(level)), UNIT * float(np.abs(middles).max()))
+        if not all(each.rad() <= least for each in (level, *chosen)):
+            return None
+        outputs = (self.all_weights * _column([v.mid() for v in chosen])).entries()
+        errors = np.array([float(arb(f) - out) for f, out in zip(middles.tolist(), outputs, strict=True)])
+        known = lower(abs(level) - arb(self.values.rad[places].max()))
+        return Levelled(max(known, 0.0), self.grid[places], self.grid, errors)
 
 
-def _extremes(errors: Array, count: int) -> npt.NDArray[np.int64]:
+def _column(entries: list[Any]) -> arb_mat:
+    return arb_mat([[arb(entry)] for entry in entries])
+
+
+def _extremes(errors: Array, count: int) -> Indices:
     """The largest error of every stretch of one sign, as many as are wanted: the smaller of both ends is left out."""
     stretches = np.split(np.arange(len(errors)), np.flatnonzero(np.diff(np.sign(errors))) + 1)
-    places = [stretch[np.abs(errors[stretch]).argmax()] for stretch in stretches]
+    places = [int(stretch[np.abs(errors[stretch]).argmax()]) for stretch in stretches]
     while len(places) > count:
         places = places[1:] if abs(errors[places[0]]) < abs(errors[places[-1]]) else places[:-1]
     return np.array(places)
+
+
+def _swapped(places: Indices, errors: Array) -> Indices:
+    """The largest error among the places, for the neighbour of its sign; beyond an end, for that or the other end."""
+    worst = int(np.abs(errors).argmax())
+    after, sign = int(np.searchsorted(places, worst)), np.sign(errors[worst])
+    if after and np.sign(errors[places[after - 1]]) == sign:
+        return np.array([*places[: after - 1], worst, *places[after:]])
+    if after < len(places) and np.sign(errors[places[after]]) == sign:
+        return np.array([*places[:after], worst, *places[after + 1 :]])
+    return np.array([worst, *places[:-1]] if not after else [*places[1:], worst])
 
 
 def _values(target: Target, points: Array) -> Balls:
