@@ -9,6 +9,7 @@ bound of a cell that was not cut holds on the whole box in any case.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
@@ -16,13 +17,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.effort import TIME, time_is_up
+from attnforge.effort import TIME, seconds_left, time_is_up
 from attnforge.errors import OutOfTimeError
 
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]
 
 STEP = 1e-3  # a caller is not told of less progress
+SHORTEST = 1e-9  # seconds that a look at a cell may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +131,7 @@ def branch_and_bound(
     way, found = Progress(progress), look(lower, upper, data)
     seen, count, ended = float(found.seen.max()), len(lower), None
     done: list[tuple[Array, Array, Array, Array | None]] = []
-    left = -math.inf
+    left, pace = -math.inf, SHORTEST  # the latter: seconds a cell took
     while True:
         goal = max(rules.goal(seen), left)
         open_ = (found.bound > goal) & (found.again | (~found.settled & _divisible(lower, upper, found.axis)))
@@ -141,13 +143,20 @@ def branch_and_bound(
         if count >= rules.cells or time_is_up():
             ended = f"{rules.cells} cells" if count >= rules.cells else TIME
             break
-        worst = _worst(found.bound, rules.batch or max(1, (rules.cells - count + 1) // 2))
+        batch = rules.batch or max(1, (rules.cells - count + 1) // 2)
+        in_time = int(min(seconds_left() / (2 * pace), len(lower)))
+        if in_time < min(batch, len(lower)) and (found.data is not None or in_time < 1):
+            ended = TIME
+            break
+        worst = _worst(found.bound, min(batch, in_time))
         low, high, parents = _parts(lower[worst], upper[worst], found.take(worst))
+        started = time.monotonic()
         try:
             more = look(low, high, None if found.data is None else found.data[worst[parents]])
         except OutOfTimeError:  # the cells so far still cover the box
             ended = TIME
             break
+        pace = max((time.monotonic() - started) / len(low), SHORTEST)
         rest = np.ones(len(lower), dtype=np.bool_)
         rest[worst] = False
         lower, upper = np.concatenate([lower[rest], low]), np.concatenate([upper[rest], high])
