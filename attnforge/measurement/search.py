@@ -26,6 +26,7 @@ HALVINGS = (3.0, 26.0)  # of the sides of the box, from the first to the last st
 SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or it could not be handed over
 LATE = 4  # times what a search is to take, after which it gives up: it was paced by a few evaluations
 LARGE = 2.0**-31  # of the values: a thousand times what those of a formula in float64 may be wrong by
+ROUNDINGS = 64 * 2.0**-53  # of the values: errors of this size are a few roundings, which have no slope to climb
 PATIENCE, GAIN = 6, 1.001  # rounds that together gain no more than this end the climb
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
@@ -114,13 +115,16 @@ def search_within(
     places = _places(target, network, effort.points)
     line = line_points(target, box, tokens, max(effort.points // (4 * (tokens or 1)), 2), places)
     risky = np.concatenate([line, near])
-    judge = partial(_errors, run, target, rough=_is_large(run, target, random[:FEWEST]))
+    size = float(np.abs(run(random[:FEWEST])).max())
+    judge = partial(_errors, run, target, rough=_is_large(run, target, random[:FEWEST], size))
     errors = judge(random, lambda done: told(0.6 * done))
     sets = [(random, errors)]
     if len(risky):
         sets.append((risky, judge(risky, lambda done: told(0.6 + 0.3 * done))))
     starts, worst = _worst(sets, effort.climbers)
     fine = len(near) > 0
+    if not worst.max(initial=0.0) > ROUNDINGS * size:
+        effort = replace(effort, rounds=0)
     ends = _climb(judge, box, starts, worst, _steps(box, len(starts), effort, fine, rng), PATIENCE if fine else 0)
     told(1.0)
     count, found = sum(e.size for _, e in sets) + len(starts) * effort.rounds * effort.tries, _errors(run, target, ends)
@@ -128,9 +132,9 @@ def search_within(
     return Measurement(float(found[top]), ends[top], root_mean_square(errors), count)
 
 
-def _is_large(run: Run, target: Target, points: Array) -> bool:
+def _is_large(run: Run, target: Target, points: Array, size: float) -> bool:
     """Whether the error is so large against the values that values in float64 tell it to a thousandth."""
-    return bool(np.abs(gaps(run, target, points)).max() > LARGE * np.abs(run(points)).max())
+    return bool(np.abs(gaps(run, target, points)).max() > LARGE * size)
 
 
 def root_mean_square(errors: Array) -> float:
