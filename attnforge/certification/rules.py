@@ -39,7 +39,7 @@ UNKNOWN = "nothing is known of the target's smoothness"
 SAMPLES = 256  # points at which it is seen whether a head chooses or blends
 DEPARTED = 2.0**12  # roundings of the largest number met: built weights, of thousands of keys, depart by no more
 CLOSE = 0.05  # of a bound: what is charged to departures is not told more closely
-PAIRS = 2**25  # of such points and keys, at most
+PAIRS, HELD = 2**25, 2**20  # of such points and keys, at most, and at once
 NOTHING = -700.0  # a logarithm of weights so far below the largest that they are none
 CHOOSES = 0.85  # the largest weight, a linear form, from which on it does: scores of neighbours differ by 5 and more
 
@@ -274,16 +274,17 @@ def chooses(network: Network, lower: np.ndarray, upper: np.ndarray) -> bool:
             break
         points = apply_layer(layer, points)
     queries, keys = points[:, 0] @ head.query, head.memory_keys
-    largest = [_largest_weight(keys @ query) for query in queries]
+    largest = [_largest_weights(part @ keys.T) for part in np.array_split(queries, max(1, count * len(keys) // HELD))]
     some = queries @ keys[np.unique(np.linspace(0, len(keys) - 1, SAMPLES).astype(np.int64))].T
     several = points.shape[-1] > 1 and bool(np.isfinite(some).all())
     forms = int(np.linalg.matrix_rank(some - some.mean(axis=0))) if several else 1
-    return bool(np.mean(np.array(largest) ** (1 / max(forms, 1))) > CHOOSES)
+    return bool(np.mean(np.concatenate(largest) ** (1 / max(forms, 1))) > CHOOSES)
 
 
-def _largest_weight(scores: np.ndarray) -> float:
-    """Of a softmax; what is far below is not told apart from nothing, which exp would take long for."""
-    return float(1 / np.exp(np.maximum(scores - scores.max(), NOTHING)).sum())
+def _largest_weights(scores: np.ndarray) -> np.ndarray:
+    """Of softmaxes; what is far below is not told apart from nothing, which exp would take long for."""
+    behind = scores - scores.max(axis=1, keepdims=True)
+    return np.asarray(1 / np.exp(np.maximum(behind, NOTHING)).sum(axis=1))
 
 
 _CELLS = _regular(_parts(bound_cells, searches=True), looks_at)
