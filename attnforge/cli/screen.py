@@ -55,20 +55,24 @@ def print_json(data: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
-def print_facts(facts: Mapping[str, str], styles: Mapping[str, str] | None = None) -> None:
-    """Labels and values in two columns; long values wrap inside theirs."""
+def print_facts(facts: Mapping[str, str | tuple[str, ...]], styles: Mapping[str, str] | None = None) -> None:
+    """Labels and values in two columns; long values wrap inside theirs, a tuple has several lines."""
     out, styles = console(), styles or {}
     if not out.is_terminal:
         width = max(map(len, facts))
         for label, value in facts.items():
-            out.print(Text(f"{label:<{width}}  {line(value)}"))
+            out.print(Text(f"{label:<{width}}  {_lines(value, width + 2)}"))
         return
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="cyan")
     grid.add_column(overflow="fold")
     for label, value in facts.items():
-        grid.add_row(Text(label), Text(line(value), style=styles.get(label, "")))
+        grid.add_row(Text(label), Text(_lines(value), style=styles.get(label, "")))
     out.print(grid)
+
+
+def _lines(value: str | tuple[str, ...], indent: int = 0) -> str:
+    return ("\n" + " " * indent).join(map(line, (value,) if isinstance(value, str) else value))
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,18 +14,19 @@ from attnforge.network import count_parameters
 from attnforge.targets import Box, Formula, Formulas
 
 SHOWN = 24  # registers that are listed
-INDENT = 14  # columns before the values
 COLUMNS = ("register", "layer", "keys", "range", "local bound", "sensitivity", "share", "formula")
+
+Fact = str | tuple[str, ...]  # of one line, or of several
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled
 
 
-def facts(compiled: Compiled) -> dict[str, str]:
-    """Label and value of every line of the report."""
+def facts(compiled: Compiled) -> dict[str, Fact]:
+    """Label and value of every entry of the report."""
     total, nonzero = count_parameters(compiled.network)
     certificate: Certificate | None = compiled.certificate
-    lines = {"target": compiled.target.describe()}
+    lines: dict[str, Fact] = {"target": compiled.target.describe()}
     if isinstance(compiled.target, Formula | Formulas) and compiled.target.unused:
         lines["unused"] = f"{', '.join(compiled.target.unused)}: not in the formula"
     if certificate is not None and certificate.bound is None:
@@ -57,12 +58,12 @@ def facts(compiled: Compiled) -> dict[str, str]:
     return lines
 
 
-def _heads(compiled: Compiled) -> dict[str, str]:
+def _heads(compiled: Compiled) -> dict[str, Fact]:
     """The registers of a graph, one a line; of other networks how sharp the heads are."""
     known = registers(compiled.network)
     if not known:
         return {"sharpness": _sharpness(compiled)}
-    return {"registers": ("\n" + " " * INDENT).join(_table(known, compiled.certificate))}
+    return {"registers": tuple(_table(known, compiled.certificate))}
 
 
 def _table(known: Sequence[Register], certificate: Certificate | None) -> list[str]:
@@ -88,9 +89,20 @@ def _numbers(local: LocalBound) -> tuple[str, str, str, str]:
 
 def report(compiled: Compiled) -> str:
     """The facts as aligned text."""
-    lines = facts(compiled)
+    return "\n".join(aligned(facts(compiled)))
+
+
+def aligned(lines: Mapping[str, Fact]) -> Iterator[str]:
+    """Labels and values in two columns.
+
+    >>> list(aligned({"a": "1", "both": ("2", "3")}))
+    ['a     1', 'both  2', '      3']
+    """
     width = max(len(label) for label in lines)
-    return "\n".join(f"{label:<{width}}  {value}" for label, value in lines.items())
+    for label, value in lines.items():
+        first, *others = (value,) if isinstance(value, str) else value
+        yield f"{label:<{width}}  {first}"
+        yield from (f"{'':<{width}}  {other}" for other in others)
 
 
 def _count(number: int, noun: str) -> str:

@@ -20,6 +20,13 @@ def test_report_and_saved_model_agree(run, tmp_path: Path) -> None:
     assert f"wrote {file}" in result.stderr
 
 
+def test_registers_stand_on_lines_of_their_own(run) -> None:
+    lines = run("compile", "x*y*z", "--domain", "x=0:1,y=0:1,z=0:1", "--tol", "1e-3").stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("registers"))
+    assert [line.split()[0] for line in lines[start + 1 : start + 3]] == ["r[4]", "r[5]"]
+    assert lines[start + 3].startswith("parameters")
+
+
 def test_json_is_the_whole_of_stdout_and_exact(run, tmp_path: Path) -> None:
     file = tmp_path / "f.safetensors"
     result = run(

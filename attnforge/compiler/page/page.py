@@ -13,7 +13,7 @@ from attnforge.compiler.page.cost import costs
 from attnforge.compiler.page.figures import pictures
 from attnforge.compiler.page.look import RULES
 from attnforge.compiler.page.markup import Markup, Part, document, element, joined, stylesheet
-from attnforge.compiler.report import facts
+from attnforge.compiler.report import Fact, facts
 from attnforge.errors import AttnforgeError
 
 if TYPE_CHECKING:
@@ -107,12 +107,15 @@ def _section(name: str, *parts: Part) -> Markup:
     return element("section", element("h2", name), *parts)
 
 
-def _table(lines: Mapping[str, str]) -> Markup:
-    rows = [element("tr", element("th", label, scope="row"), element("td", value)) for label, value in lines.items()]
+def _table(lines: Mapping[str, Fact]) -> Markup:
+    told = {
+        label: value if isinstance(value, str) else element("pre", "\n".join(value)) for label, value in lines.items()
+    }
+    rows = [element("tr", element("th", label, scope="row"), element("td", value)) for label, value in told.items()]
     return element("table", *rows)
 
 
-def _described(compiled: Compiled) -> dict[str, str]:
+def _described(compiled: Compiled) -> dict[str, Fact]:
     """The facts of the report, but for those that have a section of their own."""
     elsewhere = ("certificate", "parts", "measured", "assuming", "parameters", "digest")
     return {label: value for label, value in facts(compiled).items() if label not in elsewhere}
