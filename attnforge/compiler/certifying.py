@@ -94,5 +94,6 @@ def certified(
     effort, report = budget.effort, budget.watch.step(f"proving {construction}")
     proved = prove(network, target, dtype=dtype, progress=report, effort=effort, kernel=kernel)
     budget.watch.say(f"measuring {construction}")
-    certificate = with_estimate(proved, Uncertified(network, target, dtype), effort)
-    return Compiled(network, target, certificate, construction, dtype, reason)
+    bare = Uncertified(network, target, dtype)
+    certificate = with_estimate(proved, bare, effort)
+    return Compiled(network, target, certificate, construction, dtype, reason).sharing(bare)

@@ -6,7 +6,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -203,6 +203,12 @@ class Runnable:
     @cached_property
     def _module(self) -> Any:
         return self.module()
+
+    def sharing(self, other: Runnable) -> Self:
+        """This, with the module that another of the same network and dtype has built, if it has."""
+        if "_module" in vars(other):
+            vars(self)["_module"] = other._module
+        return self
 
     def _call_pair(self, target: JointFunction, given: tuple[Any, Any]) -> Any:
         import torch
