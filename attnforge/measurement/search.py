@@ -27,7 +27,7 @@ SHORTEST = 0.1  # seconds: what is built and late is looked at for so long, or i
 LATE = 4  # times what a search is to take, after which it gives up: it was paced by a few evaluations
 LARGE = 2.0**-31  # of the values: a thousand times what those of a formula in float64 may be wrong by
 ROUNDINGS = 64 * 2.0**-53  # of the values: errors of this size are a few roundings, which have no slope to climb
-PATIENCE, GAIN = 6, 1.001  # rounds that together gain no more than this end the climb
+PATIENCE, GAIN = 4, 1.001  # rounds that together gain no more than this end the climb
 FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
