@@ -43,7 +43,7 @@ from attnforge.targets.expression.intervals import (
     multiply,
 )
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.ranges import is_large, range_on
+from attnforge.targets.expression.ranges import is_large, least_on, range_on
 from attnforge.targets.expression.simplify import plus, times
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, variables
 from attnforge.targets.structure.ridge import linear, rewritten
@@ -386,10 +386,10 @@ def modulus(function: Node, ranges: Mapping[str, Interval], off: Mapping[str, ar
 
 
 def least(node: Node, ranges: Mapping[str, Interval]) -> float:
-    """A lower bound of an expression; minus infinity where there is none."""
+    """A lower bound of an expression, of its least value's sign if that can be told; minus infinity where none is."""
     with precision():
-        within = range_on(node, ranges)
-        return -math.inf if is_undefined(within) else from_below(within.lower)
+        found = least_on(node, ranges)
+        return -math.inf if found.is_nan() else from_below(found)
 
 
 def natural(function: Node, name: str) -> Interval:

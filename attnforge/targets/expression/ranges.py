@@ -40,6 +40,17 @@ def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Int
     return _range(node, _Box(tuple(box.items())), cells, ctx.prec)
 
 
+def least_on(node: Node, box: Mapping[str, Interval]) -> arb:
+    """A lower bound on the box, of the sign of the least value where that can be told; no number where it may be none.
+
+    >>> from attnforge.targets.expression.parse import parse
+    >>> sides = {"x": Interval(arb(-1), arb(2))}
+    >>> [least_on(parse(text), sides) >= 0 for text in ("x^2 - x + 1", "x^2 - x")]
+    [True, False]
+    """
+    return _least(node, _Box(tuple(box.items())), ctx.prec)
+
+
 class _Box:
     """A box, the same as another whose ends are, to the last bit."""
 
@@ -60,17 +71,35 @@ class _Box:
 def _range(node: Node, known: _Box, cells: int, _bits: int) -> Interval:
     """The same; once for each box, by whoever asks."""
     box = dict(known.sides)
-    names = [name for name in variables(node) if box[name].lower < box[name].upper]
     whole = bounds(node, box)
-    if not names or is_large(node):
+    formula = _sloped(node, box, whole)
+    if formula is None:
         return whole
-    tree, *slopes = unified([node, *(slope_of(node, name) for name in names)])
-    formula = Sloped(tree, joined([tree, *slopes]), tuple(names), whole)
-    cells = min(cells, max(1, WORK // (len(names) * len(bottom_up(node)))))
+    cells = formula.affordable(cells)
     lower, upper = (_end(formula, dict(box), cells, sign) for sign in (-1, 1))
     if lower.is_nan() or upper.is_nan():
         return UNDEFINED
     return Interval(lower, upper) if is_undefined(whole) else Interval(whole.lower.max(lower), whole.upper.min(upper))
+
+
+@lru_cache(maxsize=1024)
+def _least(node: Node, known: _Box, _bits: int) -> arb:
+    box = dict(known.sides)
+    whole = bounds(node, box)
+    formula = None if whole.lower >= 0 else _sloped(node, box, whole)
+    if formula is None:
+        return whole.lower
+    end = _end(formula, box, formula.affordable(CELLS), -1, sign_only=True)
+    return end if is_undefined(whole) or end.is_nan() else whole.lower.max(end)
+
+
+def _sloped(node: Node, box: Values, whole: Interval) -> Sloped | None:
+    """With its derivatives; None where there is nothing to cut, or too much to take them."""
+    names = [name for name in variables(node) if box[name].lower < box[name].upper]
+    if not names or is_large(node):
+        return None
+    tree, *slopes = unified([node, *(slope_of(node, name) for name in names)])
+    return Sloped(tree, joined([tree, *slopes]), tuple(names), whole)
 
 
 def is_large(node: Node) -> bool:
@@ -98,14 +127,18 @@ class Sloped:
     names: tuple[str, ...]
     whole: Interval
 
+    def affordable(self, cells: int) -> int:
+        """So many cells, or as many as can be looked at."""
+        return min(cells, max(1, WORK // (len(self.names) * len(bottom_up(self.tree)))))
+
     def reached(self, seen: arb, sign: int) -> bool:
         """Whether a value seen is as far out, but for a thousandth of the range, as the whole box allows."""
         end = self.whole.upper if sign > 0 else -self.whole.lower
         return bool(end - seen <= REACHED * (self.whole.upper - self.whole.lower))
 
 
-def _end(formula: Sloped, box: Values, cells: int, sign: int) -> arb:
-    """The upper end (sign 1) or the lower one (-1)."""
+def _end(formula: Sloped, box: Values, cells: int, sign: int, sign_only: bool = False) -> arb:
+    """The upper end (sign 1) or the lower one (-1); or only so well that its sign is known."""
     count, order = 0, itertools.count()
     first = _look(formula, box, sign)
     heap = [(-_size(first[0], sign), next(order), *first)]
@@ -114,6 +147,8 @@ def _end(formula: Sloped, box: Values, cells: int, sign: int) -> arb:
         _, _, bound, inner, cell, widest = heap[0]
         seen = seen.max(inner)
         scale = abs(seen).max(abs(bound * sign)) if bound.is_finite() and seen.is_finite() else arb.pos_inf()
+        if sign_only and (seen > 0 or bound * sign <= 0):
+            break
         if widest is None or bool(bound * sign - seen <= CLOSE * scale) or formula.reached(seen, sign):
             break
         heapq.heappop(heap)
