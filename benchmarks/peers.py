@@ -138,7 +138,7 @@ def attention(problem: Problem, keys: int, seconds: float) -> Built:
     del keys, seconds
     net = ours(problem)
     stated = f"{net.certificate.status} {net.certificate.bound or 0:.1e}" if net.certificate.bound else "sampled"
-    return Built(lambda x: np.asarray(net(x)), net.parameters, stated)
+    return Built(lambda x: np.asarray(net(x)).reshape(len(x)), net.parameters, stated)
 
 
 def hard_cells(problem: Problem, keys: int, seconds: float) -> Built:
