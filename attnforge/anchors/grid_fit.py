@@ -44,7 +44,6 @@ FRESH = 1000  # random points at which interpolation and fit are checked
 ROUNDS = 8
 PROXY = 0.05  # of the tolerance, for the interpolation that stands for f
 TAME, TAMEST = 128.0, 1e3  # times f, what weights times absolute values may sum to: along one axis, and up to four
-FOUR = 4  # axes: of more, each may have what one of four has
 ACCURACIES = (1e-12, 1e-9, 1e-6, 1e-3)  # to which f is resolved where no tolerance is asked for: the first that goes
 MOST_SAMPLES, MOST_ANCHORS = 4_000_000, 4_000_000
 
@@ -139,7 +138,7 @@ def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float
         remedy = f"Ask for tol >= {1.05 * 4 * roundoff * size:.2g}"  # 1.05: two digits never round below what is needed
         raise ToleranceError(f"A tolerance must exceed rounding, {roundoff:.1g} of the values", got, remedy)
     grid = _resolved(f, lower, upper, tol, points, wanted)
-    in_all = TAMEST ** max(1.0, len(lower) / FOUR)
+    in_all = TAMEST ** max(1.0, len(lower) / 4)  # of more than four axes, each may have what one of four has
     most = min(TAME ** len(lower), in_all), in_all
     limits = sorted({max(2 * size, min(each * size, tol / (16 * roundoff))) for each in most})
     for tame in limits[:-1]:

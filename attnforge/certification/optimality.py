@@ -30,10 +30,11 @@ from flint import arb, arb_mat
 from attnforge.balls import Balls, lower, precision
 from attnforge.balls.arrays import UNIT
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
+from attnforge.certification.target_range import values_at
 from attnforge.effort import time_is_up
 from attnforge.errors import RefusalError
 from attnforge.network import Network
-from attnforge.targets import Formula, Table, Target
+from attnforge.targets import Formula, Formulas, Function, Target
 from attnforge.targets.domain import Box
 
 Array = npt.NDArray[np.float64]
@@ -67,8 +68,8 @@ def levelled(network: Network, target: Target) -> Levelled:
     """The largest lower bound found; RefusalError where the network is not one head over a memory, of one input."""
     if target.domain.lower.size != 1 or target.outputs is not None:
         raise _refused(f"{target.domain.lower.size} inputs, {target.outputs or 1} outputs")
-    if isinstance(target, Table):
-        raise _refused("a table, whose values are stated at its points only")
+    if not isinstance(target, Formula | Formulas | Function):
+        raise _refused(f"{target.describe()}, which is no formula and no callable")
     bits = BASE + A_KEY * sum(head.memory_size for head in network.heads)
     while bits <= MOST_BITS:
         with precision(bits):
@@ -151,7 +152,7 @@ def _exchanged(row: _Row, target: Target) -> Levelled | None:
     which always does in exact arithmetic.
     """
     grid = row.grid(target.domain)
-    values = _values(target, grid)
+    values = values_at(target, grid[:, None])[:, 0]
     known = np.isfinite(values.mid + values.rad)
     count = len(row.distinct) + 1
     if known.sum() < count:
@@ -163,7 +164,8 @@ def _exchanged(row: _Row, target: Target) -> Levelled | None:
             break
         places = np.searchsorted(system.grid, best.points)
         for moved in (_extremes(best.errors, count), _swapped(places, best.errors)):
-            found = system.solved(moved) if len(moved) == count else best
+            in_order = len(moved) == count and bool(np.all(np.diff(moved) > 0))  # the statement is about such points
+            found = system.solved(moved) if in_order else best
             if found is None or found.lower > best.lower:
                 break
         else:
@@ -231,11 +233,3 @@ def _swapped(places: Indices, errors: Array) -> Indices:
     if after < len(places) and np.sign(errors[places[after]]) == sign:
         return np.array([*places[:after], worst, *places[after + 1 :]])
     return np.array([worst, *places[:-1]] if not after else [*places[1:], worst])
-
-
-def _values(target: Target, points: Array) -> Balls:
-    """Of a formula in balls; what any other target returns is what it is."""
-    if isinstance(target, Formula):
-        return target.enclosed(points[:, None])
-    found = np.asarray(target.values(points[:, None]), dtype=np.float64).ravel()
-    return Balls(found, np.zeros_like(found))

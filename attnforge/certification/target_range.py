@@ -19,7 +19,7 @@ from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.formula_models import formula_models
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
-from attnforge.targets import Formula, Target
+from attnforge.targets import Formula, Formulas, Target
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import Interval
 
@@ -50,6 +50,9 @@ def values_at(target: Target, points: Array) -> Balls:
     Models hold the formula's values within a few roundings of each operation, many points at once; where cancellation
     leaves less than that, balls of as many bits as it takes are asked.
     """
+    if isinstance(target, Formulas):
+        found = target.enclosed(points)
+        return Balls(found.mid.reshape(len(points), -1), found.rad.reshape(len(points), -1))
     if not isinstance(target, Formula):
         return Balls.exact(seen_at(target, points))
     model = _model(target, Models.constant(degrees(points.shape[1], 1), points))

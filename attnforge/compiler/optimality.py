@@ -68,6 +68,7 @@ def optimality(net: Compiled) -> Optimality:
     if not isinstance(net, Compiled):
         raise TargetError("`optimality` takes a compiled network", type(net).__name__, "Pass what af.compile returns")
     best, estimate = levelled(rounded(net.network, net.dtype), net.target), net.certificate.estimate
-    if estimate is None:
-        raise TargetError("`optimality` compares with a measured error", "none", "Certify the network anew")
+    if estimate is None or net.certificate.norm != "sup":
+        got = "none" if estimate is None else f"one in {net.certificate.norm}"
+        raise TargetError("`optimality` takes a measured error in the sup norm", got, "Certify the network anew")
     return Optimality(best.lower, estimate.error, best.keys, best.points, net, best)

@@ -114,8 +114,9 @@ def test_the_figure_shows_both_errors():
 
 REFUSED = {
     "two inputs": (lambda: af.compile("x*y", {"x": (0, 1), "y": (0, 1)}, 1e-2), "2 inputs"),
-    "a gate": (lambda: af.constructions.gate([1.0], 0.0, -1, 1), "vary with the input"),
-    "a table": (lambda: af.compile(([0.0, 0.5, 1.0], [0.0, 1.0, 0.0]), tol=1e-3), "a table"),
+    "a truncated form": (lambda: af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=9), "no formula"),
+    "a gate": (lambda: af.compile("clamp(x, -1, 1)", {"x": (-2, 2)}, 1e-9), "vary with the input"),
+    "a table": (lambda: af.compile(([0.0, 0.5, 1.0], [0.0, 1.0, 0.0]), tol=1e-3), "table of 3 points"),
     "outputs": (lambda: af.compile("[x, sin(x)]", {"x": (0, 1)}, 1e-2), "2 outputs"),
 }
 
@@ -125,6 +126,12 @@ def test_what_is_no_single_head_is_refused(name):
     build, got = REFUSED[name]
     with pytest.raises(af.RefusalError, match=f"one head over its own memory.*{got}"):
         af.optimality(build())
+
+
+def test_errors_in_the_mean_are_refused():
+    net = af.constructions.max_affine("x^2", af.Box(-1.0, 1.0), cells=4, norm=2, sharpness="hard")
+    with pytest.raises(af.TargetError, match="measured error in the sup norm"):
+        af.optimality(net)
 
 
 def test_what_is_no_network_is_refused():

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import comb, expit, logit
+from scipy.optimize import linprog
+from scipy.special import comb, expit, logit, logsumexp
 
 import attnforge as af
 from attnforge.certification.optimality import levelled
@@ -41,6 +42,25 @@ def test_no_head_of_p_keys_comes_close_to_a_chebyshev_polynomial(keys, seed):
     network = head_of(rng.normal(size=(keys, 2)) * 10.0 ** rng.uniform(-1, 2), rng.normal(size=keys))
     target = as_target(f"cos({keys}*acos(x))", {"x": (-1, 1)})
     assert levelled(network, target).lower == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("text", ["sin(9*x)", "abs(x - 0.3)", "x^2", "clamp(3*x, -1, 1)"])
+@pytest.mark.parametrize("seed", range(4))
+def test_linear_programming_finds_no_better_values(text, seed):
+    """The smallest error of any values on a grid that holds the points; some heads are symmetric."""
+    rng = np.random.default_rng(seed)
+    slopes, offsets = np.sort(rng.normal(size=6)) * 4, rng.normal(size=6) * (seed % 2)
+    slopes = slopes if seed % 2 else (slopes - slopes[::-1]) / 2
+    target = as_target(text, {"x": (-1, 1)})
+    found = levelled(head_of(np.stack([slopes, offsets], axis=1), np.zeros(6)), target)
+    scores = found.grid[:, None] * slopes + offsets
+    basis = np.linalg.svd(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)), full_matrices=False)[0]
+    basis, level = basis[:, : found.keys], np.ones((len(found.grid), 1))
+    wanted = 1e3 * target.values(found.grid[:, None])  # above the tolerance of the solver
+    sides = np.block([[basis, -level], [-basis, -level]])
+    free = [(None, None)] * found.keys
+    best = linprog(np.eye(found.keys + 1)[-1], sides, np.append(wanted, -wanted), bounds=[*free, (0, None)]).fun / 1e3
+    assert 0.3 * best <= found.lower <= best * (1 + 1e-6) + 1e-9
 
 
 @pytest.mark.parametrize("keys", [2, 5, 16])
