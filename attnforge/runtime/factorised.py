@@ -3,7 +3,8 @@
 Equal to dense attention in exact arithmetic (:mod:`attnforge.lemmas.product`, where its rounding is bounded, too). With
 N keys in d factors of about $N^{1/d}$ a query takes $d N^{1/d}$ exponentials instead of N, and the rest is one product
 of matrices: the factors are taken in two halves, weights of a half multiplied out. Everything is written out in float32
-or better, queries last in memory.
+or better, queries last in memory. Large batches run in a loop compiled by numba
+(:mod:`attnforge.runtime.product_loop`) that divides once, by the product of all sums.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from attnforge.lemmas.product import places
 from attnforge.network import Head
 from attnforge.runtime.dense import HELD, asking_rows, joined, row_indices, wide
 from attnforge.runtime.weights import keep
+
+COMPILED = 2**18  # exponentials of a batch from which on the compiled loop is worth its start
 
 
 class FactorisedHead(nn.Module):
@@ -53,8 +56,11 @@ class FactorisedHead(nn.Module):
 
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
-        parts = torch.split(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
-        return joined([self._mean(part) for part in parts], 1)
+        asking = asking_rows(state, self.query_rows).flatten(0, 1)
+        small = len(asking) * sum(self.sizes) < COMPILED or wide(self.values) is not self.values
+        if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
+            return joined([self._mean(part) for part in torch.split(asking, self.at_once)], 1)
+        return self._means(asking)
 
     def weights(self, state: Tensor, _context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key)."""
@@ -88,6 +94,15 @@ class FactorisedHead(nn.Module):
         left, right = _multiplied(weights[: self.split]), _multiplied(weights[self.split :])
         inner = (wide(self.values) @ right).reshape(-1, *left.shape)
         return (inner * left).sum(dim=1).to(self.output.dtype)
+
+    def _means(self, asking: Tensor) -> Tensor:
+        """The same by the compiled loop."""
+        from attnforge.runtime.product_loop import means  # numba takes a second to import
+
+        factors = range(len(self.sizes))
+        queries = asking @ torch.cat([getattr(self, f"query{j}") for j in factors], dim=1)
+        keys = torch.block_diag(*[getattr(self, f"keys{j}") for j in factors])  # type: ignore[no-untyped-call]
+        return torch.from_numpy(means(queries.numpy(), keys.numpy(), self.sizes, self.split, self.values.numpy()))
 
     def _factors(self, asking: Tensor) -> list[Tensor]:
         """The softmax (p_j, N) of every factor."""

@@ -12,6 +12,7 @@ from attnforge.runtime import AttentionNetwork
 from attnforge.runtime.audit import audit
 from attnforge.runtime.factorised import FactorisedHead
 from attnforge.runtime.module import factors
+from attnforge.runtime.product_loop import CONSTANTS, _exponentials_all
 
 SIZES = {"two": (14, 15), "three": (7, 8, 9), "four": (5, 4, 6, 5)}
 
@@ -57,6 +58,34 @@ def test_in_other_dtypes(dtype, unit):
     x, fast, dense = runs(product_network((14, 15)), dtype)
     assert fast(x).dtype == dtype
     torch.testing.assert_close(fast(x).double(), dense(x).double(), rtol=unit, atol=unit)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(torch.float64, 1e-13), (torch.float32, 2e-5)])
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+def test_the_compiled_loop_is_dense_attention_to_rounding(monkeypatch, sizes, dtype, unit):
+    """Batches that are no whole number of blocks, and smaller than one; what is no number stays none, alone."""
+    monkeypatch.setattr("attnforge.runtime.factorised.COMPILED", 0)
+    x, fast, dense = runs(product_network(sizes), dtype, batch=150)
+    torch.testing.assert_close(fast(x), dense(x), rtol=unit, atol=unit)
+    torch.testing.assert_close(fast(x[:5]), dense(x[:5]), rtol=unit, atol=unit)
+    x[3, 0, 1] = torch.nan
+    strange = fast(x).isnan()
+    assert strange[3, 0].all()
+    assert strange.sum() == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_exponentials_of_the_compiled_loop(dtype):
+    """Against extended precision: below 2 units in the last place, sums of one's own size, and none below the least."""
+    scores = np.random.default_rng(0).uniform(-80, 0, (40, 500)).astype(dtype)
+    scores[0], scores[1] = 0.0, -1e4
+    bits = np.vstack([scores, scores[:1]]).view(np.int64 if dtype is np.float64 else np.int32)
+    weights, room, total = bits[:-1].view(dtype), bits[-1].view(dtype), np.empty(500, dtype)
+    _exponentials_all(weights, bits[:-1], room, bits[-1], total, CONSTANTS[np.dtype(dtype).name])
+    exact = np.exp(scores.astype(np.longdouble))
+    assert np.abs(weights / exact - 1)[np.arange(40) != 1].max() <= 2 * np.finfo(dtype).eps
+    assert weights[1].max() <= 2 * np.finfo(dtype).tiny
+    np.testing.assert_allclose(total, weights.sum(axis=0), rtol=40 * np.finfo(dtype).eps)
 
 
 def test_long_batches_are_cut(monkeypatch):
