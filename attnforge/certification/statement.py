@@ -43,7 +43,9 @@ class Statement:
 class Proof:
     """Named parts that add up to the bound, and what it rests on; ``limit`` is what kept it from being smaller.
 
-    A bound that is infinite is none: then the search for it ended at the limit. ``registers`` are those of a graph.
+    A bound that is infinite is none: then the search for it ended at the limit. ``registers`` are those of a graph,
+    ``linear`` its bound on the whole domain at once and the sensitivities of the inputs, in whose errors it is linear;
+    None where it is not.
     """
 
     parts: Mapping[str, float]
@@ -51,6 +53,7 @@ class Proof:
     assumptions: tuple[str, ...] = ()
     limit: str | None = None
     registers: tuple[LocalBound, ...] = ()
+    linear: tuple[float, tuple[float, ...]] | None = None
 
     @property
     def bound(self) -> float:

@@ -13,9 +13,10 @@ from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.finest import finest, rounded_up
 from attnforge.compiler.polishing import polished
+from attnforge.compiler.prompt_formula import compile_prompt, is_prompt_formula
 from attnforge.compiler.targets import as_target
 from attnforge.effort import UNFINISHED, Effort
-from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
+from attnforge.errors import OutOfTimeError, RefusalError, TargetError, ToleranceError
 from attnforge.progress import Progress
 from attnforge.targets import Formula, Formulas, Target
 from attnforge.targets.evaluation import Evaluation
@@ -42,6 +43,9 @@ def compile(
     require: str | None = None,
     polish: bool | Literal["positions"] = False,
     progress: Progress = False,
+    given: Mapping[str, tuple[float | None, float | None]] | None = None,
+    query: str | Sequence[str] | None = None,
+    tokens: int | None = None,
 ) -> Compiled:
     """Compile a function into softmax-attention weights, off by at most ``tol``.
 
@@ -52,7 +56,8 @@ def compile(
 
     Args:
         target: text such as ``"clamp(2*x + 0.3*y - 1, -1, 1)"`` or ``"[x + y, x*y]"``, a sympy expression, a function
-            traced by ``af.formula``, a torch module, a fitted MLP of scikit-learn, the Path of an ONNX file, a
+            traced by ``af.formula``, a function of a prompt such as ``"tokens.mean(x*y)/tokens.mean(x^2)*q"`` (then
+            called as ``net(prompt, query)``), a torch module, a fitted MLP of scikit-learn, the Path of an ONNX file, a
             callable, vectorised over leading axes ((N,) arrays for one input), or a table ``(points, values)`` or
             ``((axis, ..), values)``, which needs no domain.
         domain: ``{"x": (-1, 1), ...}``, ``[(-1, 1), ...]`` or an ``af.Box``; of shape (n, d) for sequence maps.
@@ -75,6 +80,10 @@ def compile(
         polish: minimise the sup error of a fitted head over its values afterwards, or with ``"positions"`` over the
             anchors of a single row too; kept only if it measures better.
         progress: True shows what is being done and how far it is; a callable is told (fraction, text).
+        given: of a function of a prompt, conditions on means, ``{"tokens.mean(x^2)": (0.1, None)}``: the certificate is
+            about prompts that meet them.
+        query: names of the query that stand inside of means only; those outside are the query's anyway.
+        tokens: the largest number of them that is certified, a million unless given.
 
     >>> net = compile("clamp(2*x - 0.5, -1, 1)", {"x": (-1, 1)}, tol=1e-9)
     >>> net.certificate.bound <= 1e-9, float(net(0.5))
@@ -84,14 +93,20 @@ def compile(
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
     runs_in, named = dtype_name(dtype), None if construction == "auto" else registry.construction(construction)
-    with budget(effort, timeout, workers, require, progress, cluster, max_bytes) as given:
-        rows = given.watch.rows if progress else None
+    of_prompt: dict[str, Any] = {"given": given, "query": query, "tokens": tokens}
+    with budget(effort, timeout, workers, require, progress, cluster, max_bytes) as spent:
+        if is_prompt_formula(target):
+            return compile_prompt(target, domain, tol, runs_in, spent, max_anchors=max_anchors, **of_prompt)
+        for name in (name for name, value in of_prompt.items() if value is not None):
+            got, remedy = f"`{name}`", "Leave it out, or take a mean: tokens.mean(x)"
+            raise TargetError(f"`{name}` is of functions of a prompt", got, remedy)
+        rows = spent.watch.rows if progress else None
         evaluation = Evaluation(workers=workers, cache=cache, progress=rows, cluster=cluster)
         wanted = as_target(target, domain, lipschitz, evaluation)
         if isinstance(wanted, Formula | Formulas):
             wanted.check_joined()
-        compiled = _chosen(wanted, tol, runs_in, named, max_anchors, given)
-        return polished(compiled, polish == "positions", given) if polish else compiled
+        compiled = _chosen(wanted, tol, runs_in, named, max_anchors, spent)
+        return polished(compiled, polish == "positions", spent) if polish else compiled
 
 
 def _chosen(

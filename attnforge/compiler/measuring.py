@@ -69,8 +69,7 @@ def measure(
 def _points_of(target: Target) -> Target:
     """The target, unless it takes examples: these are no points of a box."""
     if target.layout == "prompt":
-        one = target.call.replace("net", "net.certify")
-        remedy = f"Compare {target.call} with net.target, the {target.exact}; {one} bounds the difference"
+        remedy = f"Compare {target.call} with net.target, the {target.exact}; {target.certify} bounds the difference"
         raise TargetError("Errors are looked for among points of a box", target.describe(), remedy)
     return target
 

@@ -42,7 +42,7 @@ def facts(compiled: Compiled) -> dict[str, Fact]:
         "dtype": compiled.dtype,
     }
     if certificate is None:
-        one = compiled.target.call.replace("net", "net.certify")
+        one = compiled.target.certify
         lines["certificate"] = f"none: see `because`; {one} certifies one prompt"
         return lines
     if certificate.bound is not None:

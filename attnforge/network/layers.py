@@ -6,7 +6,7 @@ What a part computes is said here, once; whatever two readers could take differe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -216,6 +216,10 @@ class Attention:
 
     heads: tuple[Head, ...]
     residual: bool = False
+
+    def asked_by(self, rows: Rows) -> Attention:
+        """The same heads, asked by these tokens."""
+        return replace(self, heads=tuple(replace(head, query_rows=rows) for head in self.heads))
 
     def __post_init__(self) -> None:
         check_parts("attention", "heads", self.heads, Head)

@@ -48,6 +48,7 @@ class Formula(Target):
     """
 
     layout: Literal["function"] = "function"
+    conditions_on_registers: tuple[()] = ()
 
     def __init__(self, expression: Any, domain: Box, names: tuple[str, ...] | None = None) -> None:
         self.original = _tree(expression, names)
@@ -56,6 +57,7 @@ class Formula(Target):
         if len(self.domain.shape) != 1:
             raise TargetError("A formula lives on a box with one axis an input", f"shape {domain.shape}")
         self._names = input_names(found, names, self.domain.shape[0])
+        self.off = ((0.0, 0.0),) * len(self._names)
         self.tree, self.extension = continuous(self.original, self._names, self.domain)
         self._root = joined((self.tree,))
         self._check_finite()

@@ -19,6 +19,7 @@ from attnforge.targets.expression.points import accurate_values, careful_values,
 from attnforge.targets.expression.program import is_list
 from attnforge.targets.expression.tree import bottom_up, children, depth, joined, size, unified
 from attnforge.targets.formula import Formula, input_names
+from attnforge.targets.graph import Conditions, register, substituted
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
 
@@ -31,7 +32,9 @@ class Formulas(Target):
     """Expression trees with an order of their inputs, on a box with one axis an input.
 
     Equal subtrees become one object, in one tree and between them, and are evaluated once. ``scalar`` is for one tree
-    whose values have no axis of their own; otherwise k trees have values (..., k).
+    whose values have no axis of their own; otherwise k trees have values (..., k). ``conditions`` are expressions of
+    the inputs and where they are, for points of the box that count; ``off`` is how far a run's inputs may be from what
+    they stand for, in exact arithmetic and by rounding.
 
     >>> target = Formulas.from_text("t = sin(x); [t, t^2]", Box([0], [1]))
     >>> target.outputs, target.values(np.array([[0.0]])).tolist()
@@ -41,7 +44,13 @@ class Formulas(Target):
     layout: Literal["function"] = "function"
 
     def __init__(
-        self, trees: Sequence[Node], domain: Box, names: tuple[str, ...] | None = None, scalar: bool = False
+        self,
+        trees: Sequence[Node],
+        domain: Box,
+        names: tuple[str, ...] | None = None,
+        scalar: bool = False,
+        conditions: Conditions = (),
+        off: tuple[tuple[float, float], ...] | None = None,
     ) -> None:
         self.trees = _checked_trees(trees, scalar)
         self._root = joined(self.trees)
@@ -51,9 +60,11 @@ class Formulas(Target):
             raise TargetError("Formulas live on a box with one axis an input", f"shape {domain.shape}")
         self._names = input_names(found, names, self.domain.shape[0])
         self.outputs = None if scalar else len(self.trees)
+        self.conditions, self.off = conditions, off or ((0.0, 0.0),) * len(self._names)
         self._check_size()
-        self._check_finite()
-        check_defined(self.trees, self._names, self.domain)
+        if not conditions:
+            self._check_finite()
+            check_defined(self.trees, self._names, self.domain)
 
     @classmethod
     def from_text(cls, text: str, domain: Box, names: tuple[str, ...] | None = None) -> Formulas:
@@ -64,6 +75,12 @@ class Formulas(Target):
     def names(self) -> tuple[str, ...]:
         """Names of the inputs, in order."""
         return self._names
+
+    @property
+    def conditions_on_registers(self) -> Conditions:
+        """The conditions, with registers r[1], r[2], .. in place of the inputs."""
+        inputs = {name: register(i + 1) for i, name in enumerate(self._names)}
+        return [(substituted(node, inputs), inside) for node, inside in self.conditions]
 
     @property
     def unused(self) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ ENDS = 20  # bits of the ends between which it is taken, rounded outward: 0 and 
 UNFOLDED = 5  # registers in a form up to which it is put in terms of the inputs: in sums of more, little cancels
 ROOTS, ARCS = ("sqrt",), ("asin", "acos")  # without a bounded slope at the ends of their domains
 NOTHING = Interval(arb(0), arb(0))
+SIGNLESS = Canonical(lambda node: -math.inf)  # forms of which no sign is known
 
 
 def register(number: int) -> Variable:
@@ -173,8 +174,32 @@ class Composition:
     slopes: list[dict[str, Interval]]
 
 
+Conditions = Sequence[tuple[Node, Interval]]
+"""Expressions of registers, and where they are: what is assumed of the inputs beside their box."""
+
+
+def conditioned(found: Interval, exact: Node, conditions: Conditions) -> Interval:
+    """The range of an expression of the inputs where conditions on multiples of it hold."""
+    for node, inside in conditions if not is_large(exact) else ():
+        ratio = SIGNLESS.ratio(exact, node)
+        if ratio is not None:
+            found = common(found, multiply(inside, from_ball(arb(ratio.numerator) / ratio.denominator)))
+    return found
+
+
+def canonical_on(sides: Mapping[str, Interval], conditions: Conditions = ()) -> Canonical:
+    """Forms of expressions on a box, where the conditions hold."""
+
+    def lowest(node: Node) -> float:
+        if conditions and (known := conditioned(UNDEFINED, node, conditions)).lower.is_finite():
+            return max(least(node, sides), from_below(known.lower))
+        return least(node, sides)
+
+    return Canonical(lowest)
+
+
 class Graph:
-    """Steps and outputs over a box of inputs.
+    """Steps and outputs over a box of inputs, where ``conditions`` hold.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> box = [Interval(arb(0), arb(1)), Interval(arb(1), arb(2))]
@@ -184,8 +209,10 @@ class Graph:
     ([4.0, 2.0], 0.002)
     """
 
-    def __init__(self, box: Sequence[Interval], steps: Sequence[Node], outputs: Sequence[Node]) -> None:
-        self.box = list(box)
+    def __init__(
+        self, box: Sequence[Interval], steps: Sequence[Node], outputs: Sequence[Node], conditions: Conditions = ()
+    ) -> None:
+        self.box, self.conditions = list(box), conditions
         self.steps = [Step.of(tree) for tree in steps]
         self._slopes: tuple[list[arb], list[dict[str, Interval]]] | None = None
         with precision(COEFFICIENT_BITS):
@@ -200,7 +227,7 @@ class Graph:
     def canonical(self) -> Canonical:
         """Forms of expressions of the inputs, which are enclosed on the domain."""
         sides = self.sides(self.box)
-        return Canonical(lambda node: least(node, sides))
+        return canonical_on(sides, self.conditions)
 
     @cached_property
     def exact(self) -> list[Node]:
@@ -246,10 +273,16 @@ class Graph:
                     few = 0 < self.computed(form) <= UNFOLDED
                     if few and not is_large(exact := self.expression(form.tree)):
                         mine[name] = common(range_on(exact, sides), mine[name])
+                    if self.conditions:
+                        mine[name] = self.conditioned(mine[name], form.tree)
                     mine[name] = common(mine[name], natural(step.function, name))
                 found.append(mine)
                 known[register(self.inputs + 1 + i).name] = bounds(step.function, mine)
         return found
+
+    def conditioned(self, found: Interval, tree: Node) -> Interval:
+        """The range of an expression of registers where the conditions hold."""
+        return conditioned(found, self.unfolded(tree), self.conditions)
 
     def compose(self, local: Sequence[float], box: Sequence[Interval] | None = None) -> Composition:
         """What local errors, of the inputs first, do to the outputs, on the domain or on a part of it."""
@@ -281,7 +314,8 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
         for name, form in step.forms.items():
             inside = graph.ranges[i][name]
             if not whole:
-                inside = common(inside, _affine(form, exact))
+                here = common(inside, _affine(form, exact))
+                inside = inside if here.lower > here.upper else here  # no point of this part meets the conditions
             mine[name] = inside
             off[name] = sum((abs(w) * errors[p - 1] for p, w in form.weights.items()), start=arb(0)).upper()
         wide = {name: _widened(mine[name], off[name]) for name in mine}

@@ -48,6 +48,11 @@ class Target(ABC):
     exact: str = "f(x)"
     extension: str | None = None
 
+    @property
+    def certify(self) -> str:
+        """How a difference is bounded, for people."""
+        return self.call.replace("net", "net.certify")
+
     @abstractmethod
     def values(self, points: AnyArray) -> AnyArray:
         """Values at the points, in their precision (float64 or longdouble)."""

@@ -23,7 +23,7 @@ from attnforge.certification.enclosure.line import Frame, reduced
 from attnforge.certification.enclosure.one_input import READ, supremum
 from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
-from attnforge.certification.graph.layout import REMEDY, SIGNLESS, Written
+from attnforge.certification.graph.layout import REMEDY, Written
 from attnforge.certification.statement import Statement
 from attnforge.certification.three_keys import bound_layer
 from attnforge.errors import CertificateError, RefusalError
@@ -34,7 +34,7 @@ from attnforge.targets.expression import evaluate, to_text
 from attnforge.targets.expression.intervals import Interval, absolute
 from attnforge.targets.expression.simplify import ONE, times
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, varies
-from attnforge.targets.graph import Composition, Form, Graph, Step, substituted
+from attnforge.targets.graph import SIGNLESS, Composition, Form, Graph, Step, substituted
 
 Array = npt.NDArray[np.float64]
 

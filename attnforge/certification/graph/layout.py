@@ -7,7 +7,6 @@ last bit.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,17 +16,15 @@ from attnforge.errors import AttnforgeError, CertificateError
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets import Formula
 from attnforge.targets.expression import parse
-from attnforge.targets.expression.canonical import Canonical
 from attnforge.targets.expression.simplify import over, plus, times
 from attnforge.targets.expression.tree import Constant, Node, variables
 from attnforge.targets.formulas import Formulas
-from attnforge.targets.graph import number_of, register, substituted
+from attnforge.targets.graph import SIGNLESS, number_of, register, substituted
 
 Array = npt.NDArray[np.float64]
 
 LAYOUT = "A graph of registers is a map to (1, inputs, zeros), attention with residuals, and a read-out"
 REMEDY = "Rebuild the network"
-SIGNLESS = Canonical(lambda node: -math.inf)  # forms of which no sign is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +139,12 @@ def output_of(weights: Array) -> Node:
 
 def trees_of(target: object) -> tuple[tuple[Node, ...], tuple[str, ...]]:
     """The target's formulas, and the names of its inputs."""
-    if isinstance(target, Formula):
-        return (target.tree,), target.names
-    if isinstance(target, Formulas):
-        return tuple(target.trees), target.names
+    found = formulas_of(target)
+    return ((found.tree,) if isinstance(found, Formula) else tuple(found.trees)), found.names
+
+
+def formulas_of(target: object) -> Formula | Formulas:
+    """The target, if it is made of formulas."""
+    if isinstance(target, Formula | Formulas):
+        return target
     raise CertificateError("A graph of registers is compared with formulas", type(target).__name__, REMEDY)

@@ -26,7 +26,7 @@ from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.certificate import LocalBound
 from attnforge.certification.graph.blocks import Blocks
 from attnforge.certification.graph.heads import extended, local_error
-from attnforge.certification.graph.layout import REMEDY, Written, output_of, read_layout, trees_of
+from attnforge.certification.graph.layout import REMEDY, Written, formulas_of, output_of, read_layout, trees_of
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.tokens import power_of_two
 from attnforge.effort import check_time
@@ -57,7 +57,8 @@ def prove_graph(statement: Statement) -> Proof:
     with precision(COEFFICIENT_BITS):
         outputs = [output_of(read_out[:, k]) for k in range(read_out.shape[1])]
     sides = _sides(box.lower.ravel(), box.upper.ravel())
-    graph = Graph(sides, [each.tree for each in written], outputs)
+    target = formulas_of(statement.target)
+    graph = Graph(sides, [each.tree for each in written], outputs, target.conditions_on_registers)
     assumed = _check_defined(graph, statement.target)
     fit, rounded = _local(graph, written, statement)
     apart = _apart(graph, statement.target, outputs)
@@ -69,7 +70,10 @@ def prove_graph(statement: Statement) -> Proof:
     rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
     made = (rest + Up.of(apart) + Up.of(summed)) * (1 + ROOM) + Up.of(exact) * ROOM
     parts = {"composition": exact, "rounding": float(made)}
-    return Proof(parts, assumptions=assumed, registers=_registers(graph, whole, local))
+    registers, sensitivities = _registers(graph, whole, local), Up.of(graph.sensitivities(whole.slopes))
+    at_once = ((sensitivities * whole.entered).sum() + Up.of(apart) + Up.of(summed)) * (1 + ROOM)
+    linear = (float(at_once), tuple(sensitivities.values[: graph.inputs].tolist())) if all(whole.bounded) else None
+    return Proof(parts, assumptions=assumed, registers=registers, linear=linear)
 
 
 def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
@@ -84,7 +88,7 @@ def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
     for step in graph.steps:
         for wanted in (each for node in bottom_up(step.tree) for each in _not_negative(node)):
             exact = graph.unfolded(wanted)
-            if _is_not_negative(exact, sides):
+            if _is_not_negative(exact, sides) or graph.conditioned(UNDEFINED, wanted).lower >= 0:
                 continue
             taken = next((each for each in known if graph.canonical.multiple(exact, each)), None)
             if taken is None:
@@ -167,7 +171,9 @@ def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tu
     model = statement.machine
     rounded = [float(model.cast(Up.of(upper(absolute(side).upper)))) for side in graph.box] + [0.0] * len(written)
     fit = [0.0] * len(rounded)
-    for depth in range(1, max(each.layer for each in written) + 1):
+    for i, (exact, made) in enumerate(formulas_of(statement.target).off):
+        fit[i], rounded[i] = exact, add_up(made, rounded[i])
+    for depth in range(1, max((each.layer for each in written), default=0) + 1):
         composed = graph.compose(_added(fit, rounded))
         for i, each in enumerate(written):
             if each.layer == depth:

@@ -96,9 +96,13 @@ class Canonical:
 
     def multiple(self, one: Node, other: Node) -> bool:
         """Whether one is a positive multiple of the other."""
+        return (self.ratio(one, other) or 0) > 0
+
+    def ratio(self, one: Node, other: Node) -> Fraction | None:
+        """By which the other is multiplied where one is a multiple of it; None where it is not."""
         u, v = self._open(self.of(one)), self._open(self.of(other))
         ratio = u[0][1] / v[0][1] if u and v else Fraction(0)
-        return ratio > 0 and u == _scaled(v, ratio)
+        return ratio if ratio and u == _scaled(v, ratio) else None
 
     def difference(self, one: Node, other: Node) -> list[tuple[arb, Node]]:
         """Terms that add up to the difference of both: coefficients, as balls, and expressions without constants."""

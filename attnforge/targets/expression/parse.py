@@ -8,6 +8,7 @@ r"""The parser: text into a tree, by operator precedence, with its own stack.
     power    =  atom [ ("^" | "**") negative ]              so -x^2 = -(x^2), 2^-1 = 1/2, x^y^z = x^(y^z)
     atom     =  number | name | name "[" digits "]" | function "(" sum { "," sum } ")" | "(" sum ")"
              |  "where" "(" sum ("<" | "<=" | ">" | ">=") sum "," sum "," sum ")"
+             |  "tokens.mean" "(" sum ")"                   in functions of a prompt
 
 Of a `where` only u < v is kept, the others being the same with sides or branches exchanged. A name that the domain
 has is an input, whatever else it means; a function is what stands before a parenthesis.
@@ -50,6 +51,7 @@ from attnforge.targets.expression.tree import (
 )
 
 OPEN, SUM, PRODUCT, NEGATIVE, POWER = range(5)  # how tightly a pending operator binds; an open parenthesis, not at all
+MEAN = "tokens.mean"
 BINARY = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "^": POWER}
 ENTRY = re.compile(
     r"(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*+)[ \t\r\n]*+\[[ \t\r\n]*+([0-9]{1,9}+)[ \t\r\n]*+\]", re.ASCII
@@ -58,18 +60,19 @@ COMPARED = {"<": (0, 1, 2, 3), ">": (1, 0, 2, 3), ">=": (0, 1, 3, 2), "<=": (1, 
 CALLED = (*REDUCTIONS, *(name for name in NAMES if FUNCTIONS[NAMES[name]].arity))  # what stands before a parenthesis
 
 
-def parse(text: str, names: Collection[str] | None = None) -> Node:
+def parse(text: str, names: Collection[str] | None = None, means: list[Node] | None = None) -> Node:
     """The tree of an expression, or a `TargetError` that shows where the text is wrong.
 
     A number means the float64 nearest to it, exactly; `pi` and `e` mean the real numbers. ``names`` are those of the
-    inputs, if they are known: they say how long vectors are that are summed up.
+    inputs, if they are known: they say how long vectors are that are summed up. ``means`` are what `tokens.mean` was
+    taken of so far: new ones are added, and the variables mean[0], mean[1], .. stand for them.
 
     >>> parse("2*x - 1")
     Apply('+', (Apply('*', (Constant(2.0), Variable('x'))), Constant(-1.0)))
     >>> to_text(parse("mean(x^2)", ["x[0]", "x[1]"]))
     '(x[0]^2 + x[1]^2)/2'
     """
-    node, _ = parse_part(text, tokenize(checked_text(text)), vocabulary(text, names), Limits())
+    node, _ = parse_part(text, tokenize(checked_text(text)), vocabulary(text, names, means), Limits())
     if len(to_text(node)) > MAX_CHARACTERS:
         requirement = f"An expression may have at most {MAX_CHARACTERS} characters, also in its canonical form"
         raise error_at(text, 0, requirement, "Shorten it, or give a callable")
@@ -78,21 +81,25 @@ def parse(text: str, names: Collection[str] | None = None) -> Node:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What names mean: the inputs, None where they are not known, the lengths of vectors, and subtrees with a name."""
+    """What names mean: the inputs, None where they are not known, the lengths of vectors, and subtrees with a name.
+
+    ``means`` are the expressions whose means over tokens are taken; None where there are no tokens.
+    """
 
     inputs: frozenset[str] | None
     lengths: Mapping[str, int]
     parts: dict[str, Node] = field(default_factory=dict)
+    means: list[Node] | None = None
 
 
-def vocabulary(text: str, names: Collection[str] | None) -> Vocabulary:
+def vocabulary(text: str, names: Collection[str] | None, means: list[Node] | None = None) -> Vocabulary:
     """From the names of the inputs; else vectors are as long as the entries that the text names."""
     if names is not None:
-        return Vocabulary(frozenset(names), vector_lengths(names))
+        return Vocabulary(frozenset(names), vector_lengths(names), means=means)
     lengths: dict[str, int] = {}
     for stem, index in ENTRY.findall(text):
         lengths[stem] = max(lengths.get(stem, 0), int(index) + 1)
-    return Vocabulary(None, lengths)
+    return Vocabulary(None, lengths, means=means)
 
 
 def parse_part(
@@ -173,6 +180,8 @@ class _Parser:
     def _read_name(self, token: Token) -> bool:
         """A variable or a constant (True), or the opening of a call, whose first argument comes next (False)."""
         name = NAMES.get(token.text, token.text)
+        if token.text == MEAN:
+            return self._open_mean(token)
         if token.text in CALLED and self.token.text == "(":
             self._open(self._advance(), name, token.start)
             return False
@@ -183,6 +192,29 @@ class _Parser:
         else:
             self._push_leaf(self._variable(token), token.start)
         return True
+
+    def _open_mean(self, token: Token) -> bool:
+        """The opening of a mean over tokens."""
+        if self.known.means is None:
+            requirement, remedy = f"`{MEAN}` is taken of the tokens of a prompt", "Give such a formula to compile"
+            raise self._error(requirement, remedy, token.start)
+        if self.token.text != "(":
+            raise self._error(f"`{MEAN}` is a function", f"Write `{MEAN}(x)`", token.start)
+        if any(each.function == MEAN for each in self.pending):
+            remedy = "Write it out: the variance is tokens.mean(x^2) - tokens.mean(x)^2"
+            raise self._error(f"`{MEAN}` is not taken of another one", remedy, token.start)
+        self._open(self._advance(), MEAN, token.start)
+        return False
+
+    def _mean(self, opened: _Pending, arguments: list[Node]) -> Node:
+        """The variable that stands for a mean over tokens; equal expressions have one."""
+        if len(arguments) != 1:
+            requirement = f"`{MEAN}` takes 1 argument, not {len(arguments)}"
+            raise self._error(requirement, "Check the commas and parentheses", opened.start)
+        assert self.known.means is not None
+        if arguments[0] not in self.known.means:
+            self.known.means.append(arguments[0])
+        return Variable(f"mean[{self.known.means.index(arguments[0])}]")
 
     def _is_input(self, token: Token) -> bool:
         """Whether a name is that of an input, of its entries, or of a vector."""
@@ -244,6 +276,8 @@ class _Parser:
         count = opened.arguments
         arguments = [self._close(operand) for operand in self.operands[-count:]]
         del self.operands[-count:]
+        if opened.function == MEAN:
+            return self._push(self._mean(opened, arguments), opened.start)
         if opened.function in REDUCTIONS:
             return self._push(self._reduced(opened, arguments), opened.start)
         if opened.function == "where":

@@ -11,7 +11,7 @@ from attnforge.targets.expression.limits import MAX_CHARACTERS
 TOKEN = re.compile(
     r"[ \t\r\n]*(?:"
     r"(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<name>tokens\.mean(?![A-Za-z0-9_.])|[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign>\*\*|[<>]=?|[-+*/^(),\[\]])"
     r"|(?P<end>\Z))",
     re.ASCII,

@@ -130,10 +130,11 @@ class GraphConstruction(Construction[GraphPlan]):
 
     def size(self, target: Target, tol: float, dtype: str) -> GraphPlan:
         """Fit every row to its share of the tolerance."""
+        assert isinstance(target, Formula | Formulas)
         found = decomposed(target)
         graph, steps = found.graph, found.steps
         shares = _shares(found, tol, dtype)
-        local = [0.0] * graph.inputs + [
+        local = [sum(each) for each in target.off] + [
             share if math.isfinite(share) and step.kind in ("row", "root") else 0.0
             for step, share in zip(steps, shares, strict=True)
         ]
@@ -170,7 +171,8 @@ def decomposed(target: Formula | Formulas) -> Decomposition:
     """The registers of a target; once for all who ask."""
     trees = (target.tree,) if isinstance(target, Formula) else target.trees
     pairs = zip(target.domain.lower.tolist(), target.domain.upper.tolist(), strict=True)
-    found = decompose(trees, target.names, [Interval(arb(a), arb(b)) for a, b in pairs])
+    sides = [Interval(arb(a), arb(b)) for a, b in pairs]
+    found = decompose(trees, target.names, sides, target.conditions_on_registers)
     for step, ranges in zip(found.steps, found.graph.ranges, strict=True):
         if any(is_undefined(each) or not (each.upper - each.lower).is_finite() for each in ranges.values()):
             raise RefusalError("Every part of a formula has a range", to_text(step.tree)[:80], "Shrink the domain")

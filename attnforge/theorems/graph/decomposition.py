@@ -25,7 +25,7 @@ from attnforge.targets.expression.intervals import Interval, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.simplify import ONE, of, raised, times
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, variables
-from attnforge.targets.graph import Graph, register, substituted
+from attnforge.targets.graph import Conditions, Graph, register, substituted
 from attnforge.theorems.graph.kinks import Kinks
 from attnforge.theorems.graph.products import Products, along
 from attnforge.theorems.graph.registers import Registered, Registers
@@ -53,8 +53,10 @@ class Decomposition:
         return [depth[self.graph.inputs + 1 + i] for i in range(len(self.steps))]
 
 
-def decompose(trees: Sequence[Node], names: Sequence[str], box: Sequence[Interval]) -> Decomposition:
-    """Registers for the expressions of named inputs on a box.
+def decompose(
+    trees: Sequence[Node], names: Sequence[str], box: Sequence[Interval], conditions: Conditions = ()
+) -> Decomposition:
+    """Registers for the expressions of named inputs on a box, where conditions on registers hold.
 
     >>> from flint import arb
     >>> from attnforge.targets.expression.parse import parse
@@ -63,7 +65,7 @@ def decompose(trees: Sequence[Node], names: Sequence[str], box: Sequence[Interva
     >>> [step.kind for step in found.steps]
     ['multiplier', 'row', 'row', 'row', 'exponential']
     """
-    work = _Work(names, box)
+    work = _Work(names, box, conditions)
     with precision(COEFFICIENT_BITS):
         outputs = [work.ridges.affine(work.value(tree)).tree for tree in trees]
     return work.finished(outputs)
@@ -72,12 +74,12 @@ def decompose(trees: Sequence[Node], names: Sequence[str], box: Sequence[Interva
 class _Work:
     """Values of nodes so far."""
 
-    def __init__(self, names: Sequence[str], box: Sequence[Interval]) -> None:
+    def __init__(self, names: Sequence[str], box: Sequence[Interval], conditions: Conditions) -> None:
         self.box = list(box)
         self.inputs = {name: i + 1 for i, name in enumerate(names)}
         self.values: dict[int, Value] = {}
         self.kept: list[Node] = []  # so that no id is used twice
-        self.registers = Registers(len(names), box)
+        self.registers = Registers(len(names), box, conditions)
         self.ridges = Ridges(self.registers)
         self.products, self.kinks = Products(self.ridges), Kinks(self.ridges)
 
@@ -216,7 +218,8 @@ class _Work:
         names: dict[str, Node] = {register(first + old).name: register(first + new) for new, old in enumerate(kept)}
         steps = tuple(_renamed(self.registers.steps[i], names) for i in kept)
         final = tuple(substituted(tree, names) for tree in outputs)
-        return Decomposition(steps, final, Graph(self.box, [step.tree for step in steps], final))
+        graph = Graph(self.box, [step.tree for step in steps], final, self.registers.conditions)
+        return Decomposition(steps, final, graph)
 
 
 def _renamed(step: Registered, names: dict[str, Node]) -> Registered:

@@ -6,12 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attnforge.targets.expression.canonical import Canonical
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, is_undefined
 from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.tree import Node, variables
-from attnforge.targets.graph import UNFOLDED, Step, common, least, multiplied_out, natural, register, substituted
+from attnforge.targets.graph import (
+    UNFOLDED,
+    Conditions,
+    Step,
+    canonical_on,
+    common,
+    conditioned,
+    multiplied_out,
+    natural,
+    register,
+    substituted,
+)
 from attnforge.theorems.graph.values import Value
 
 Kind = Literal["row", "root", "multiplier", "exponential", "logistic", "gate"]
@@ -34,14 +44,14 @@ class Registered:
 class Registers:
     """Those of inputs on a box, and of the steps written since; and which affine forms of them are whose products."""
 
-    def __init__(self, inputs: int, box: Sequence[Interval]) -> None:
-        self.inputs = inputs
+    def __init__(self, inputs: int, box: Sequence[Interval], conditions: Conditions = ()) -> None:
+        self.inputs, self.conditions = inputs, conditions
         self.steps: list[Registered] = []
         self.written: dict[Node, int] = {}
         self.factors: dict[Node, tuple[Node, Node]] = {}
         self.exact: dict[str, Node] = {register(i + 1).name: register(i + 1) for i in range(inputs)}
         self.sides = {register(i + 1).name: side for i, side in enumerate(box)}
-        self.canonical = Canonical(lambda node: least(node, self.sides))
+        self.canonical = canonical_on(self.sides, conditions)
         self.ranges = dict(self.sides)
         self.seen_ranges: dict[Node, Interval] = {}
 
@@ -51,7 +61,8 @@ class Registers:
             exact = substituted(tree, self.exact)
             many = len({*variables(tree)} - self.sides.keys()) > UNFOLDED or is_large(exact)
             found = UNDEFINED if many else range_on(self.canonical.simplified(exact), self.sides)
-            self.seen_ranges[tree] = bounds(tree, self.ranges) if is_undefined(found) else found
+            found = bounds(tree, self.ranges) if is_undefined(found) else found
+            self.seen_ranges[tree] = conditioned(found, exact, self.conditions)
         return self.seen_ranges[tree]
 
     def write(self, step: Registered) -> Value:
