@@ -72,6 +72,12 @@ def run(
     cluster: Cluster = None,
     require: Require = None,
     polish: Annotated[bool, typer.Option(help="Minimise the sup error of a fitted head over its values.")] = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MEANS=LOW:HIGH", help="A condition on means over tokens; one end may be left out."),
+    ] = None,
+    query: Annotated[str | None, typer.Option(metavar="A,B", help="Names of the query that only means have.")] = None,
+    tokens: Annotated[int | None, typer.Option(min=1, help="The most of a prompt. A million, unless given.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the model here.")] = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: a name ending in .png, .svg or .pdf.")
@@ -104,6 +110,9 @@ def run(
             require=None if require is None else require.value,
             polish=polish,
             progress=advance,
+            given=_conditions(given),
+            query=None if query is None else query.split(","),
+            tokens=tokens,
         )
         _save(model, output, figure)
     if as_json:
@@ -111,6 +120,21 @@ def run(
     else:
         show_model(model)
         _say_what_was_written(output, figure)
+
+
+def _conditions(given: list[str] | None) -> dict[str, tuple[float | None, float | None]] | None:
+    """Conditions on means, as compile takes them."""
+    found = {}
+    for each in given or ():
+        text, _, ends = each.rpartition("=")
+        pair = [end.strip() for end in ends.split(":")]
+        try:
+            low, high = (float(end) if end else None for end in pair)
+        except ValueError:
+            message = f"A condition is MEANS=LOW:HIGH. Got {each!r:.80}. Write 'tokens.mean(x^2)=0.1:'."
+            raise typer.BadParameter(message, param_hint="--given") from None
+        found[text.strip()] = low, high
+    return found or None
 
 
 def _reader(

@@ -27,6 +27,20 @@ def test_registers_stand_on_lines_of_their_own(run) -> None:
     assert lines[start + 3].startswith("parameters")
 
 
+def test_a_function_of_a_prompt(run) -> None:
+    words = ["tokens.mean(y*exp(-(x - q)^2))/tokens.mean(x^2)", "--domain", "x=-1:1,y=0:1,q=0:1", "--tol", "1e-6"]
+    options = ["--query", "q", "--tokens", 1000, "--given", "tokens.mean(x^2)=0.3:"]
+    data = json.loads(run("compile", *words, *options, "--json").stdout)
+    assert data["certificate"]["bound"] <= 1e-6
+    assert "at most 1,000 tokens in the box, with 0.3 <= tokens.mean(x^2)" in " ".join(
+        data["certificate"]["assumptions"]
+    )
+    assert "tokens.mean(x^2)" in run("compile", *words, "--query", "q").stderr
+    wrong = run("compile", *words, "--given", "tokens.mean(x^2)>0.3")
+    assert wrong.exit_code == 2
+    assert "MEANS=LOW:HIGH" in wrong.stderr
+
+
 def test_json_is_the_whole_of_stdout_and_exact(run, tmp_path: Path) -> None:
     file = tmp_path / "f.safetensors"
     result = run(

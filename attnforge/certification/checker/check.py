@@ -33,6 +33,7 @@ from attnforge.targets import (
     Formulas,
     Iteration,
     KernelAverage,
+    PromptFormula,
     ReluNetwork,
     Table,
     Target,
@@ -77,8 +78,9 @@ def check(
     for what in disagreements(network, target, certificate, dtype):
         return Verdict("rejected", f"the certificate is about another {what}", what)
     if not isinstance(target, Provable | Table):
-        reason = f"intact, not re-provable: the file does not hold the target ({target.describe()})"
-        return Verdict("unprovable", reason)
+        known = isinstance(target, PromptFormula)
+        lacks = "the checker does not read functions of a prompt" if known else "the file does not hold the target"
+        return Verdict("unprovable", f"intact, not re-provable: {lacks} ({target.describe()})")
     if certificate.norm != "sup":
         return Verdict("unprovable", f"intact, but the certificate is about another norm: {certificate.norm!r:.20}")
     bound = certificate.bound
