@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import anchors as anchors
     from . import constructions as constructions
+    from . import export as export
     from . import in_context as in_context
     from . import plot as plot
     from .certification import Certificate as Certificate
@@ -62,7 +63,7 @@ HOMES = {
     "attnforge.targets": ("Box", "Lipschitz"),
     "attnforge.targets.tracing": ("formula",),
 }
-MODULES = ("anchors", "constructions", "in_context", "plot")
+MODULES = ("anchors", "constructions", "export", "in_context", "plot")
 
 __all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
 

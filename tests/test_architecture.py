@@ -13,7 +13,7 @@ PACKAGE = "attnforge"
 # From the bottom up. A folder may import itself and every lower row, nothing in its own row or above.
 LEVELS = (
     {"errors"},
-    {"effort", "parallel", "progress"},
+    {"effort", "files", "parallel", "progress"},
     {"balls"},
     {"network", "targets", "lemmas"},
     {"anchors"},
@@ -31,6 +31,7 @@ TORCH_AT_MODULE_LEVEL = {"runtime", "measurement", "export", "experiments", "web
 TORCH_NEVER = {
     "errors",
     "effort",
+    "files",
     "parallel",
     "progress",
     "balls",

@@ -16,6 +16,7 @@ from attnforge.cli import (
     demo,
     diagnose,
     experiment,
+    export,
     inspect,
     measure,
     report,
@@ -40,6 +41,7 @@ app.command("measure", epilog=measure.EPILOG)(measure.run)
 app.command("diagnose", epilog=diagnose.EPILOG)(diagnose.run)
 app.command("report", epilog=report.EPILOG)(report.run)
 app.command("apply", epilog=apply.EPILOG)(apply.run)
+app.command("export", epilog=export.EPILOG)(export.run)
 app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
 app.command("bench", epilog=bench.EPILOG)(bench.run)
 app.add_typer(experiment.app, name="experiment")

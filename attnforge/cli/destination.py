@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from attnforge.files import write_whole
+
 
 def check_destination(
     path: Path | None, option: str, suffixes: tuple[str, ...] = (), remedy: str = "The ending chooses the format"
@@ -25,12 +27,8 @@ def check_destination(
 
 def write(path: Path, data: bytes, option: str) -> None:
     """Write the file so that a reader never sees half of it; what was there is replaced."""
-    temporary = path.with_name(path.name + ".part")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        write_whole(path, data)
     except OSError as error:
         message = f"must be a place that can be written. Got {path}: {error.strerror}. Choose another."
         raise typer.BadParameter(message, param_hint=option) from error
-    finally:
-        temporary.unlink(missing_ok=True)  # also where it was interrupted

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import FileFormatError
+from attnforge.files import write_whole
 from attnforge.model_file.stored import FORMAT, KEY, StoredModel
 from attnforge.network import content_digest, flatten
 
@@ -22,17 +22,12 @@ def write(model: StoredModel, path: str | os.PathLike[str]) -> None:
     metadata, arrays = _content(model)
     metadata["digest"] = content_digest(metadata, arrays)
     data = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
-    destination = Path(path)
-    temporary = destination.with_name(destination.name + ".part")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(destination)
+        write_whole(path, data)
     except OSError as error:
         raise FileFormatError(
             "The model must be written to a writable place", str(error), "Choose another path"
         ) from error
-    finally:
-        temporary.unlink(missing_ok=True)  # also where it was interrupted
 
 
 def _content(model: StoredModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

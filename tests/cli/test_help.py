@@ -5,7 +5,8 @@ import pytest
 import attnforge as af
 
 VERBS = (
-    "compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "constructions", "bench", "experiment",
+    "compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "export", "constructions", "bench",
+    "experiment",
 )  # fmt: skip
 
 
