@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -92,7 +94,7 @@ class InContextNetwork(PromptNetwork):
 
     @property
     def block(self) -> tuple[Layer, ...]:
-        """The layers of the first step; those of the others are the same where nobody changed them."""
+        """The layers of the first step; the others have the same where step sizes are, and nobody changed them."""
         return self.network.layers[: len(self.network.layers) // self.steps]
 
     def __call__(self, x: Any, y: Any) -> Any:
@@ -144,7 +146,7 @@ class InContextNetwork(PromptNetwork):
     def with_steps(self, steps: int) -> InContextNetwork:
         """So many times the first block."""
         target = self.target.with_steps(steps)
-        return self.certified(stacked(self.block, target), target, self.construction, self.dtype)
+        return self.certified(stacked([self.block], target), target, self.construction, self.dtype)
 
     def module(  # type: ignore[override]
         self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
@@ -191,9 +193,10 @@ class InContextNetwork(PromptNetwork):
         return held if self.features.outputs > 1 else held[..., 0]
 
 
-def stacked(block: tuple[Layer, ...], target: Iteration) -> Network:
-    """The network of all steps: one block after the other."""
-    return Network(block * target.steps, target.features.width, construction="in_context")
+def stacked(blocks: Sequence[tuple[Layer, ...]], target: Iteration) -> Network:
+    """The network of all steps, one block after the other; a single block is that of every step."""
+    layers = tuple(chain.from_iterable(blocks)) if len(blocks) > 1 else blocks[0] * target.steps
+    return Network(layers, target.features.width, construction="in_context")
 
 
 certified_iteration = InContextNetwork.certified

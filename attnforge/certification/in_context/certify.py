@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,13 @@ def certify_box(network: Network, target: Iteration, dtype: str) -> Certificate:
     box = DataBox(target.data_bound, values, examples)
     steps = read_steps(network, target, dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
-        parts = box_drift(steps, target.algorithm, target.features, machine(dtype), box)
+        parts = box_drift(steps, target, machine(dtype), box)
     reach = f"prompts of {'' if target.examples else 'at most '}{examples:,} examples"
-    return certificate_of(network, target, dtype, parts, (reach, KERNEL), ((-target.data_bound, target.data_bound),))
+    domain = ((-target.data_bound, target.data_bound),)
+    if target.spectrum is None:
+        return certificate_of(network, target, dtype, parts, (reach, KERNEL), domain)
+    said = (reach, target.condition, KERNEL)
+    return certificate_of(network, target, dtype, parts, said, domain, status="conditional")
 
 
 def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y: Array) -> Certificate:
@@ -56,10 +60,10 @@ def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y:
     steps = read_steps(network, target, dtype)
     inputs, labels = target.augmented(x), target.labels(y)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
-        found = prompt_drift(steps, target.algorithm, target.features, machine(dtype), inputs, labels)
+        found = prompt_drift(steps, target, machine(dtype), inputs, labels)
     data = hashlib.sha256(np.ascontiguousarray(x).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()
     reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}"
-    drift = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
+    drift: dict[str, Any] = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
     return certificate_of(network, target, dtype, found.parts, (reach, ORDERED), (), **drift)
 
 
@@ -103,6 +107,7 @@ def certificate_of(
     parts: Mapping[str, float],
     assumptions: tuple[str, ...],
     domain: tuple[tuple[float, float], ...],
+    status: Literal["proved", "conditional"] = "proved",
     **drift: Any,
 ) -> Certificate:
     """The certificate whose bound is the sum of the parts; refused where that is not finite."""
@@ -114,5 +119,5 @@ def certificate_of(
         )
     said = (arithmetic(dtype), *assumptions)
     return Certificate(
-        "proved", bound, "sup", parts, said, dtype, domain, digest(network), target_digest(target), **drift
+        status, bound, "sup", parts, said, dtype, domain, digest(network), target_digest(target), **drift
     )

@@ -9,24 +9,30 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import DomainError, TargetError
+from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.targets.in_context.algorithm import Algorithm, Link
 from attnforge.targets.in_context.features import Features, prompt
 from attnforge.targets.in_context.prompt_target import PromptTarget
+from attnforge.targets.in_context.schedule import Spectrum, check_rates, check_spectrum
 from attnforge.targets.target import AnyArray
 
 Array = npt.NDArray[np.float64]
 
 MOST_STEPS = 1_000_000  # that a file may ask for
+INSIDE = 1e-9  # of its largest eigenvalue, by which a Hessian may leave the spectrum: roundings of its own ends
 
 
 @dataclass(frozen=True, eq=False)
 class Iteration(PromptTarget):
-    """Steps of an algorithm on examples X (..., n, d) and y (..., n), from w = 0: weights (..., d), or (..., d, K).
+    """Steps of an algorithm on examples X (..., n, d) and y (..., n): weights (..., d), or (..., d, K).
 
     ``features`` says how tokens hold the examples; ``data_bound`` bounds all |x_ij| and, of squares and Huber's loss,
     all |y_i|; None where nothing is known of them. ``examples`` is their number, None for any. With ``fit_intercept``
     (the algorithm's ``free`` weight) every x is followed by a one.
+
+    ``rates`` are the step sizes, one a step, where they differ: the algorithm's own is then the first. ``spectrum``
+    holds the eigenvalues of the Hessian of squares, X^T X / n and its penalty, where steps are made for it: other data
+    are refused. ``initial`` (d, K) are the weights before the first step, zero where None.
     """
 
     algorithm: Algorithm
@@ -34,6 +40,9 @@ class Iteration(PromptTarget):
     steps: int
     data_bound: float | None = None
     examples: int | None = None
+    rates: tuple[float, ...] = ()
+    spectrum: Spectrum | None = None
+    initial: Array | None = None
 
     call, exact = "net(X, y)", "exact weights"
 
@@ -43,7 +52,33 @@ class Iteration(PromptTarget):
             got = f"{self.steps} steps, {self.features.inputs} inputs, {self.examples} examples"
             raise TargetError("Steps, inputs and examples are whole numbers from 1", got, "Give positive numbers")
         self.check_data_bound()
+        self._check_steps()
         object.__setattr__(self, "outputs", None if self.features.outputs == 1 else self.features.outputs)
+
+    def _check_steps(self) -> None:
+        check_rates(self.rates, self.steps)
+        if self.rates and self.rates[0] != self.algorithm.learning_rate:
+            got = f"{self.rates[0]:g} and {self.algorithm.learning_rate:g}"
+            raise TargetError("The algorithm's step size is the first one", got, "Build it anew")
+        if self.spectrum is not None:
+            object.__setattr__(self, "spectrum", check_spectrum(self.spectrum))
+            if self.algorithm.link != "identity" or self.algorithm.l1:
+                got = self.algorithm.link if self.algorithm.link != "identity" else f"l1 = {self.algorithm.l1:g}"
+                raise TargetError("Steps for a spectrum are of quadratic objectives", got, "Use a constant step size")
+        if self.initial is not None:
+            shape = (self.features.inputs, self.features.outputs)
+            if self.initial.shape != shape or not np.isfinite(self.initial).all():
+                got = f"shape {self.initial.shape}"
+                raise TargetError(f"First weights are {shape[0] * shape[1]} finite numbers", got, "Give one a weight")
+
+    def at(self, step: int) -> Algorithm:
+        """The algorithm with the size of this step."""
+        return replace(self.algorithm, learning_rate=self.rates[step]) if self.rates else self.algorithm
+
+    @property
+    def start(self) -> Array:
+        """The weights (d, K) before the first step."""
+        return np.zeros((self.features.inputs, self.features.outputs)) if self.initial is None else self.initial
 
     @property
     def written(self) -> int:
@@ -66,9 +101,9 @@ class Iteration(PromptTarget):
     def trajectory(self, x: AnyArray, y: AnyArray) -> AnyArray:
         """The exact iterates after every step, first axis the step."""
         inputs, labels = self.augmented(x), self.labels(y)
-        w, found = np.zeros((*x.shape[:-2], inputs.shape[-1], labels.shape[-1]), dtype=inputs.dtype), []
-        for _ in range(self.steps):
-            w = self.algorithm.step(inputs, labels, w)
+        w, found = np.zeros((*x.shape[:-2], inputs.shape[-1], labels.shape[-1]), dtype=inputs.dtype) + self.start, []
+        for t in range(self.steps):
+            w = self.at(t).step(inputs, labels, w)
             found.append(w if self.features.outputs > 1 else w[..., 0])
         return np.stack(found)
 
@@ -88,7 +123,8 @@ class Iteration(PromptTarget):
 
     def prompt(self, x: Any, y: Any) -> Any:
         """The tokens (..., ahead + 2 n, width) of examples, NumPy or torch."""
-        return prompt(self.features, self.augmented(x), self.algorithm.targets(y, self.features.outputs))
+        values = self.algorithm.targets(y, self.features.outputs)
+        return prompt(self.features, self.augmented(x), values, self.initial)
 
     def check(self, x: Array, y: Array) -> None:
         """Raise unless these are examples of the domain."""
@@ -104,6 +140,34 @@ class Iteration(PromptTarget):
             raise DomainError(problem, f"values from {y.min():g} to {y.max():g}", "Encode the labels")
         largest = max(float(np.abs(x).max()), float(np.abs(y).max()) if self.has_numbers else 0.0)
         self.check_within("Examples", largest)
+        self._check_spectrum(x)
+
+    def _check_spectrum(self, x: Array) -> None:
+        if self.spectrum is None:
+            return
+        inputs = self.augmented(x)
+        hessian = np.swapaxes(inputs, -1, -2) @ inputs / x.shape[-2]
+        found = np.linalg.eigvalsh(hessian + np.diag(self.algorithm.l2 * self.algorithm.penalised(inputs.shape[-1])))
+        self.check_eigenvalues(float(found.min()), float(found.max()))
+
+    def check_eigenvalues(self, least: float, most: float) -> None:
+        """Raise unless the Hessian's eigenvalues lie in the spectrum, up to roundings of its ends."""
+        low, high = self.spectrum or (least, most)
+        if not (least >= low - INSIDE * high and most <= high * (1 + INSIDE)):
+            wanted = f"The eigenvalues of {self.hessian} must lie in the spectrum [{low:g}, {high:g}]"
+            remedy = f"Build with spectrum=({least:.3g}, {most:.3g}), or scale the data"
+            raise DomainError(wanted, f"{least:.6g} to {most:.6g}", remedy)
+
+    @property
+    def hessian(self) -> str:
+        """What it is of squares."""
+        return "X^T X / n" + (f" + {self.algorithm.l2:g} I" if self.algorithm.l2 else "")
+
+    @property
+    def condition(self) -> str:
+        """What a certificate for all prompts of steps for a spectrum is conditional on."""
+        low, high = self.spectrum or (0.0, np.inf)
+        return f"all eigenvalues of {self.hessian} of a prompt lie in [{low!r}, {high!r}]"
 
     @property
     def has_numbers(self) -> bool:
@@ -112,6 +176,9 @@ class Iteration(PromptTarget):
 
     def with_steps(self, steps: int) -> Iteration:
         """The same iteration, longer or shorter."""
+        if self.rates:
+            got, remedy = f"{self.steps} step sizes that differ", "Build it with another number of steps"
+            raise RefusalError("Only steps of one size can be fewer or more", got, remedy)
         return replace(self, steps=steps)
 
     def describe(self) -> str:
@@ -120,13 +187,20 @@ class Iteration(PromptTarget):
         penalties = [f"l2 {algorithm.l2:g}"] * bool(algorithm.l2) + [f"l1 {algorithm.l1:g}"] * bool(algorithm.l1)
         name = NAMES[algorithm.link] + (f" with {' and '.join(penalties)}" if penalties else "")
         more = " and an intercept" if self.fit_intercept else ""
-        return f"{name}: {self.steps:,} steps of size {algorithm.learning_rate:.4g} on {d} features{more}"
+        return f"{name}: {self.steps:,} {self._sizes()} on {d} features{more}"
+
+    def _sizes(self) -> str:
+        if self.spectrum is not None:
+            return f"steps for eigenvalues in [{self.spectrum[0]:.4g}, {self.spectrum[1]:.4g}]"
+        if self.rates:
+            return f"steps of sizes {min(self.rates):.4g} to {max(self.rates):.4g}"
+        return f"steps of size {self.algorithm.learning_rate:.4g}"
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         """For a file: everything."""
         algorithm = self.algorithm
         numbers = ("learning_rate", "l2", "l1", "delta")
-        data = {
+        data: dict[str, Any] = {
             "kind": "in_context",
             "link": algorithm.link,
             "free": algorithm.free,
@@ -137,8 +211,11 @@ class Iteration(PromptTarget):
             "data_bound": None if self.data_bound is None else float(self.data_bound).hex(),
             "examples": self.examples,
         }
-        levels, answers = (np.array(each, dtype=np.float64) for each in (self.features.levels, self.features.answers))
-        return data, {"levels": levels, "answers": answers} if len(levels) else {}
+        if self.spectrum is not None:
+            data["spectrum"] = [end.hex() for end in self.spectrum]
+        held = {"levels": self.features.levels, "answers": self.features.answers, "rates": self.rates}
+        arrays = {name: np.array(each, dtype=np.float64) for name, each in held.items() if len(each)}
+        return data, arrays if self.initial is None else arrays | {"initial": self.initial}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Iteration:
@@ -155,7 +232,11 @@ class Iteration(PromptTarget):
             raise TargetError("Inputs and outputs are whole numbers from 1", f"{inputs!r:.20} and {outputs!r:.20}")
         features = Features(inputs, outputs, tuple(levels.tolist()), tuple(answers.tolist()))
         bound = None if data["data_bound"] is None else float.fromhex(data["data_bound"])
-        return cls(algorithm, features, data["steps"], bound, data["examples"])
+        rates = tuple(np.asarray(arrays.get("rates", ()), dtype=np.float64).ravel().tolist())
+        spectrum = check_spectrum([float.fromhex(end) for end in data["spectrum"]]) if "spectrum" in data else None
+        first = np.asarray(arrays["initial"], dtype=np.float64) if "initial" in arrays else None
+        steps, examples = data["steps"], data["examples"]
+        return cls(algorithm, features, steps, bound, examples, rates, spectrum, first)
 
 
 NAMES = {
