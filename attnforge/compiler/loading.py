@@ -9,11 +9,16 @@ from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.in_context import InContextNetwork
 from attnforge.compiler.kernel import KernelNetwork
+from attnforge.compiler.kernel_ridge import KernelRidgeNetwork
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file import FORMAT, MAX_FILE, StoredModel, read
-from attnforge.targets import Iteration, KernelAverage
+from attnforge.targets import Iteration, KernelAverage, KernelSystem
 
-OF_EXAMPLES: dict[type, type[Compiled]] = {Iteration: InContextNetwork, KernelAverage: KernelNetwork}
+OF_EXAMPLES: dict[type, type[Compiled]] = {
+    Iteration: InContextNetwork,
+    KernelAverage: KernelNetwork,
+    KernelSystem: KernelRidgeNetwork,
+}
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:

@@ -2,9 +2,11 @@
 
 from attnforge.compiler.in_context import InContextNetwork
 from attnforge.compiler.kernel import KernelNetwork
+from attnforge.compiler.kernel_ridge import KernelRidgeNetwork
 from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt
 from attnforge.in_context.head_emulation import HeadNetwork, HeadPrompt, attention_prompt
 from attnforge.in_context.kernel_regression import KernelRegression
+from attnforge.in_context.kernel_ridge import KernelRidge
 from attnforge.in_context.regression import (
     ElasticNet,
     Huber,
@@ -28,6 +30,8 @@ __all__ = [
     "InContextNetwork",
     "KernelNetwork",
     "KernelRegression",
+    "KernelRidge",
+    "KernelRidgeNetwork",
     "Lasso",
     "LeastSquares",
     "Logistic",

@@ -30,10 +30,13 @@ class LoopedModule(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """What is read after the last block."""
         with as_written(x.device):
-            return self.read(self.core(self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))))
+            return self.read(self.core(self.tokens(x, y)))
 
     def trajectory(self, x: Tensor, y: Tensor) -> Tensor:
         """What is read after every block, along a new axis in front."""
         with as_written(x.device):
-            tokens = self.assemble(x.to(self.core.dtype), y.to(self.core.dtype))
-            return torch.stack([self.read(state) for state in self.core.states(tokens, self.period)])
+            return torch.stack([self.read(state) for state in self.core.states(self.tokens(x, y), self.period)])
+
+    def tokens(self, x: Tensor, y: Tensor) -> Tensor:
+        """The prompt, assembled in the precision of the examples, then cast."""
+        return self.assemble(x, y).to(self.core.dtype)

@@ -4,7 +4,7 @@ from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, PromptTarget
+from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, KernelSystem, PromptTarget
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -26,6 +26,7 @@ __all__ = [
     "Iteration",
     "JointFunction",
     "KernelAverage",
+    "KernelSystem",
     "Lipschitz",
     "PromptTarget",
     "ReluNetwork",

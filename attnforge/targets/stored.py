@@ -9,7 +9,7 @@ from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage
+from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, KernelSystem
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.table import Table
@@ -26,6 +26,7 @@ Storable = (
     | Table
     | Iteration
     | KernelAverage
+    | KernelSystem
     | AttentionHead
 )
 
@@ -37,6 +38,7 @@ KINDS: dict[str, type[Storable]] = {
     "formulas": Formulas,
     "in_context": Iteration,
     "kernel_average": KernelAverage,
+    "kernel_system": KernelSystem,
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,
     "table": Table,
