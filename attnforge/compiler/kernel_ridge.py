@@ -39,7 +39,7 @@ class KernelRidgeNetwork(SteppedNetwork):
         """
         return certify_system(self.network, self.target, self.dtype, *self._one_prompt(x, y))
 
-    def _assembled(self, x: Any, y: Any) -> Any:
+    def _assembled(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
         """In float64: differences and squares lose digits that a cast of theirs does not."""
         return self.target.prompt(x, y) if isinstance(x, np.ndarray) else self.target.prompt(x.double(), y.double())
 

@@ -171,19 +171,36 @@ class Regression:
         return 1
 
 
+def checked_outputs(outputs: int, route: Route) -> int:
+    """The number of outputs of squares."""
+    if outputs < 1 or (outputs > 1 and route != "small_sharpness"):
+        got = f"{outputs} by the route {route!r}"
+        raise TargetError("`outputs` is at least 1, and 1 of the interpolation route", got, "Leave `route` out")
+    return outputs
+
+
 @dataclass(frozen=True)
 class LeastSquares(Regression):
-    """Loss (x.w - y)^2 / 2."""
+    """Loss (x.w - y)^2 / 2; with ``outputs`` K > 1 of their sum, y is (..., n, K) and weights are (..., d, K)."""
+
+    outputs: int = field(default=1, kw_only=True)
+
+    def _outputs(self) -> int:
+        return checked_outputs(self.outputs, self.route)
 
 
 @dataclass(frozen=True)
 class Ridge(Regression):
-    """Least squares plus (alpha/2)|w|^2."""
+    """Least squares plus (alpha/2)|w|^2; of several ``outputs`` as least squares."""
 
     alpha: float = 1.0
+    outputs: int = field(default=1, kw_only=True)
 
     def _penalties(self) -> tuple[float, float]:
         return self.alpha, 0.0
+
+    def _outputs(self) -> int:
+        return checked_outputs(self.outputs, self.route)
 
 
 @dataclass(frozen=True)

@@ -55,14 +55,18 @@ def certify_box(network: Network, target: Iteration, dtype: str) -> Certificate:
     return certificate_of(network, target, dtype, parts, said, domain, status="conditional")
 
 
-def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y: Array) -> Certificate:
-    """A bound of |network - exact weights|, entry by entry, for examples x (n, d) and y (n,)."""
+def certify_prompt(
+    network: Network, target: Iteration, dtype: str, x: Array, y: Array, sample_weight: Array | None = None
+) -> Certificate:
+    """A bound of |network - exact weights|, entry by entry, for examples x (n, d) and y (n,) of some weights (n,)."""
     steps = read_steps(network, target, dtype)
-    inputs, labels = target.augmented(x), target.labels(y)
+    inputs, labels = target.problem(x, y, sample_weight)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
         found = prompt_drift(steps, target, machine(dtype), inputs, labels)
-    data = hashlib.sha256(np.ascontiguousarray(x).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()
-    reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}"
+    given = (x, y) if sample_weight is None else (x, y, sample_weight)
+    data = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in given)).hexdigest()
+    scaled = "" if sample_weight is None else ", times the roots of their weights as float64 has these products"
+    reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}{scaled}"
     drift: dict[str, Any] = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
     return certificate_of(network, target, dtype, found.parts, (reach, ORDERED), (), **drift)
 

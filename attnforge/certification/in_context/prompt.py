@@ -282,7 +282,8 @@ class _Problem:
     @cached_property
     def _linear(self) -> Balls:
         """That of squares, everywhere."""
-        return self._jacobian(Balls.exact(np.ones((len(self.x), 1, 1))))
+        k = self.y.shape[1]
+        return self._jacobian(Balls.exact(np.broadcast_to(np.eye(k), (len(self.x), k, k))))
 
     @cached_property
     def _linear_norm(self) -> Up:

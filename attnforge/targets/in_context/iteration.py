@@ -24,7 +24,10 @@ INSIDE = 1e-9  # of its largest eigenvalue, by which a Hessian may leave the spe
 
 @dataclass(frozen=True, eq=False)
 class Iteration(PromptTarget):
-    """Steps of an algorithm on examples X (..., n, d) and y (..., n): weights (..., d), or (..., d, K).
+    r"""Steps of an algorithm on examples X (..., n, d) and y (..., n): weights (..., d), or (..., d, K).
+
+    Squares of K > 1 outputs take y (..., n, K). With weights $s_i$ of examples the objective is
+    $\frac1n\sum_i s_i (x_i \cdot w - y_i)^2/2$, that of the examples $\sqrt{s_i}\,(x_i, y_i)$: tokens hold these.
 
     ``features`` says how tokens hold the examples; ``data_bound`` bounds all |x_ij| and, of squares and Huber's loss,
     all |y_i|; None where nothing is known of them. ``examples`` is their number, None for any. With ``fit_intercept``
@@ -91,25 +94,30 @@ class Iteration(PromptTarget):
         return self.algorithm.free > 0
 
     def values(self, points: AnyArray) -> AnyArray:
-        """Weights for examples (..., n, d + 1), y in the last column."""
-        return self.weights(points[..., :-1], points[..., -1])
+        """Weights for examples (..., n, d + 1), y in the last column; in the last K of K outputs."""
+        if not self.has_columns:
+            return self.weights(points[..., :-1], points[..., -1])
+        k = self.features.outputs
+        return self.weights(points[..., :-k], points[..., -k:])
 
-    def weights(self, x: AnyArray, y: AnyArray) -> AnyArray:
+    def weights(self, x: AnyArray, y: AnyArray, sample_weight: AnyArray | None = None) -> AnyArray:
         """The exact weights after all steps, in the precision of the examples."""
-        return np.asarray(self.trajectory(x, y)[-1])
+        return np.asarray(self.trajectory(x, y, sample_weight)[-1])
 
-    def trajectory(self, x: AnyArray, y: AnyArray) -> AnyArray:
+    def trajectory(self, x: AnyArray, y: AnyArray, sample_weight: AnyArray | None = None) -> AnyArray:
         """The exact iterates after every step, first axis the step."""
-        inputs, labels = self.augmented(x), self.labels(y)
+        inputs, labels = self.problem(x, y, sample_weight)
         w, found = np.zeros((*x.shape[:-2], inputs.shape[-1], labels.shape[-1]), dtype=inputs.dtype) + self.start, []
         for t in range(self.steps):
             w = self.at(t).step(inputs, labels, w)
             found.append(w if self.features.outputs > 1 else w[..., 0])
         return np.stack(found)
 
-    def labels(self, y: AnyArray) -> AnyArray:
-        """Values as the algorithm takes them, (..., n, K): classes as unit vectors."""
-        return np.asarray(self.algorithm.targets(y, self.features.outputs) + self.algorithm.label_shift)
+    def problem(self, x: AnyArray, y: AnyArray, sample_weight: AnyArray | None = None) -> tuple[AnyArray, AnyArray]:
+        """What the algorithm takes: inputs (..., n, d), and values (..., n, K), classes as unit vectors."""
+        values = self.algorithm.targets(y, self.features.outputs) + self.algorithm.label_shift
+        inputs, values = _scaled(sample_weight, self.augmented(x), np.asarray(values))
+        return inputs, values
 
     def augmented(self, x: Any) -> Any:
         """With a constant 1 as the last input, if there is an intercept; NumPy or torch."""
@@ -121,32 +129,46 @@ class Iteration(PromptTarget):
 
         return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], dim=-1)
 
-    def prompt(self, x: Any, y: Any) -> Any:
+    def prompt(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
         """The tokens (..., ahead + 2 n, width) of examples, NumPy or torch."""
         values = self.algorithm.targets(y, self.features.outputs)
-        return prompt(self.features, self.augmented(x), values, self.initial)
+        inputs, values = _scaled(sample_weight, self.augmented(x), values)
+        return prompt(self.features, inputs, values, self.initial)
 
-    def check(self, x: Array, y: Array) -> None:
-        """Raise unless these are examples of the domain."""
-        d = self.features.inputs - self.algorithm.free
-        if x.ndim < 2 or x.shape[-1] != d or y.shape != x.shape[:-1] or not x.shape[-2]:
-            got = f"shapes {x.shape} and {y.shape}"
-            raise DomainError(f"Examples have shapes (..., n, {d}) and (..., n), n >= 1", got, "Reshape them")
+    def check(self, x: Array, y: Array, sample_weight: Array | None = None) -> None:
+        """Raise unless these are examples of the domain, where they are weighted with positive numbers."""
+        d, columns = self.features.inputs - self.algorithm.free, (self.features.outputs,) * self.has_columns
+        if x.ndim < 2 or x.shape[-1] != d or y.shape != (*x.shape[:-1], *columns) or not x.shape[-2]:
+            got, wanted = f"shapes {x.shape} and {y.shape}", ", ".join(["..., n", *map(str, columns)])
+            raise DomainError(f"Examples have shapes (..., n, {d}) and ({wanted}), n >= 1", got, "Reshape them")
         self.check_examples(x.shape[-2], "Build another")
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DomainError("Examples must be finite", "NaN or infinity", "Leave these examples out")
         problem = self.algorithm.label_problem(y, self.features.outputs)
         if problem:
             raise DomainError(problem, f"values from {y.min():g} to {y.max():g}", "Encode the labels")
+        self._check_weights(x, sample_weight)
+        x, y = _scaled(sample_weight, x, y if self.has_columns else y[..., None])
         largest = max(float(np.abs(x).max()), float(np.abs(y).max()) if self.has_numbers else 0.0)
         self.check_within("Examples", largest)
-        self._check_spectrum(x)
 
-    def _check_spectrum(self, x: Array) -> None:
+    def _check_weights(self, x: Array, sample_weight: Array | None) -> None:
+        if sample_weight is not None:
+            if self.algorithm.link != "identity" or self.features.levels:
+                got, remedy = NAMES[self.algorithm.link], "Repeat examples, or use LeastSquares, Ridge or Lasso"
+                raise RefusalError("Weighted examples are those of squares, scaled by a root", got, remedy)
+            if sample_weight.shape != x.shape[:-1] or not np.all((sample_weight > 0) & np.isfinite(sample_weight)):
+                got, remedy = f"shape {sample_weight.shape}", "Leave examples of weight zero out"
+                raise DomainError(f"Weights are positive numbers of shape {x.shape[:-1]}", got, remedy)
+            if self.fit_intercept and self.data_bound is not None and sample_weight.max() > 1:
+                got, remedy = f"{sample_weight.max():g}", "Divide weights, and alpha, by the largest weight"
+                raise DomainError("With an intercept, a data bound takes weights up to 1", got, remedy)
+        self._check_spectrum(*_scaled(sample_weight, self.augmented(x)))
+
+    def _check_spectrum(self, inputs: Array) -> None:
         if self.spectrum is None:
             return
-        inputs = self.augmented(x)
-        hessian = np.swapaxes(inputs, -1, -2) @ inputs / x.shape[-2]
+        hessian = np.swapaxes(inputs, -1, -2) @ inputs / inputs.shape[-2]
         found = np.linalg.eigvalsh(hessian + np.diag(self.algorithm.l2 * self.algorithm.penalised(inputs.shape[-1])))
         self.check_eigenvalues(float(found.min()), float(found.max()))
 
@@ -162,6 +184,11 @@ class Iteration(PromptTarget):
     def hessian(self) -> str:
         """What it is of squares."""
         return "X^T X / n" + (f" + {self.algorithm.l2:g} I" if self.algorithm.l2 else "")
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether y are numbers of several outputs, (..., n, K)."""
+        return self.algorithm.link == "identity" and self.features.outputs > 1
 
     @property
     def condition(self) -> str:
@@ -237,6 +264,11 @@ class Iteration(PromptTarget):
         first = np.asarray(arrays["initial"], dtype=np.float64) if "initial" in arrays else None
         steps, examples = data["steps"], data["examples"]
         return cls(algorithm, features, steps, bound, examples, rates, spectrum, first)
+
+
+def _scaled(sample_weight: Any, *parts: Any) -> tuple[Any, ...]:
+    """Rows (..., n, k) times the roots of their weights."""
+    return parts if sample_weight is None else tuple(part * sample_weight[..., None] ** 0.5 for part in parts)
 
 
 NAMES = {

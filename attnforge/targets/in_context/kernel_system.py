@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import DomainError, TargetError
+from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.targets.in_context.kernel import check_kernel, side_by_side
 from attnforge.targets.in_context.prompt_target import PromptTarget
 from attnforge.targets.in_context.schedule import Spectrum, check_rates, check_spectrum
@@ -111,8 +111,11 @@ class KernelSystem(PromptTarget):
         x, y = x - x[..., :1, :], y[..., None]
         return side_by_side(x, (x * x).sum(-1)[..., None], y * 0 + 1, y, y * 0, y * 0)
 
-    def check(self, x: Array, y: Array) -> None:
-        """Raise unless these are examples of the domain."""
+    def check(self, x: Array, y: Array, sample_weight: Array | None = None) -> None:
+        """Raise unless these are examples of the domain, all of one weight."""
+        if sample_weight is not None:
+            got, remedy = "sample_weight", "Leave it out"
+            raise RefusalError("Examples of kernel ridge regression have no weights", got, remedy)
         if x.ndim < 2 or x.shape[-1] != self.features or y.shape != x.shape[:-1] or not x.shape[-2]:
             got = f"shapes {x.shape} and {y.shape}"
             raise DomainError(
