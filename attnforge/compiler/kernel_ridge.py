@@ -9,6 +9,7 @@ import numpy as np
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.kernel_ridge import certify_system, refuse_box
 from attnforge.compiler.in_context import SteppedNetwork
+from attnforge.errors import DomainError
 from attnforge.targets.in_context import KernelSystem
 
 
@@ -45,6 +46,13 @@ class KernelRidgeNetwork(SteppedNetwork):
 
     def _read(self, tokens: Any) -> Any:
         return tokens[..., self.target.place("a")]
+
+    def _run(self, data: tuple[Any, ...], every: bool) -> Any:
+        found = super()._run(data, every)
+        if not (np.isfinite(found).all() if isinstance(found, np.ndarray) else found.isfinite().all()):
+            remedy = "Scale the data, or use a larger bandwidth"
+            raise DomainError("Scores (points / bandwidth)^2 must not overflow", "a score that is not finite", remedy)
+        return found
 
 
 certified_system = KernelRidgeNetwork.certified

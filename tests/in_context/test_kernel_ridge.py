@@ -9,6 +9,7 @@ import torch
 import attnforge as af
 from attnforge.in_context import KernelRidge
 from attnforge.network import Linear, Term
+from attnforge.targets import KernelSystem
 
 N, H, ALPHA = 30, 0.7, 0.5
 
@@ -131,6 +132,20 @@ def test_wrong_examples(net):
     for prompt in ((x[:5], y[:5]), (x, y[:5]), (x[:, :1], y), (x * np.nan, y)):
         with pytest.raises(af.DomainError):
             net(*prompt)
+
+
+def test_scores_that_overflow_are_refused():
+    net = KernelRidge(steps=2).build(1, 2)
+    for call in (net, net.certify):
+        with pytest.raises(af.AttnforgeError, match=r"overflow|fit float64|finite"):
+            call([[0.0], [1e200]], [1.0, 2.0])
+
+
+@pytest.mark.parametrize("wrong", [{"features": True}, {"examples": 0}, {"alpha": "-0x1p0"}, {"low": "0x0p0"}])
+def test_a_stored_target_is_checked(net, wrong):
+    data, arrays = net.target.to_data()
+    with pytest.raises(af.AttnforgeError):
+        KernelSystem.from_data(data | wrong, arrays)
 
 
 ARRAYS = ("query", "key", "value", "output", "memory_keys", "memory_values")

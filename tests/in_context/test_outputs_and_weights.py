@@ -1,5 +1,7 @@
 """Several outputs, weighted examples, and Bayesian linear regression, which is ridge regression of (y, X)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -49,6 +51,8 @@ def test_several_outputs_on_a_box_and_in_a_file(tmp_path):
     for seed in range(3):
         assert drift(net, *examples(seed)) <= net.certificate.bound < 1e-3
     assert check(net.network, net.target, net.certificate, "float64").verdict == "confirmed"
+    small = replace(net.certificate, bound=1e-18)
+    assert check(net.network, net.target, small, "float64").verdict == "rejected"
     net.save(tmp_path / "net.safetensors")
     assert np.array_equal(af.load(tmp_path / "net.safetensors")(*examples()), net(*examples()))
 

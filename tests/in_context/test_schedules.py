@@ -7,9 +7,11 @@ import pytest
 import torch
 
 import attnforge as af
+from attnforge.certification.certificate import target_digest
 from attnforge.certification.checker.check import check
 from attnforge.in_context import ElasticNet, Huber, Lasso, LeastSquares, Logistic, Poisson, Ridge, SoftmaxRegression
 from attnforge.network import Attention, Head, digest
+from attnforge.targets import Iteration
 from attnforge.targets.in_context.schedule import chebyshev, transients
 
 D, N, SPECTRUM = 3, 40, (0.02, 1.0)
@@ -92,6 +94,33 @@ def test_schedules_survive_a_file(tmp_path):
     assert again.target.rates == net.target.rates
     assert again.target.spectrum == SPECTRUM
     assert again.certify(x, y).bound == net.certify(x, y).bound
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rates": np.array([0.1])},
+        {"rates": np.array([0.2, np.nan])},
+        {"rates": np.array([0.3, 0.1])},
+        {"initial": np.ones(D)},
+    ],
+)
+def test_stored_step_sizes_are_checked(wrong):
+    data, arrays = LeastSquares(steps=2, learning_rate=(0.2, 0.1)).build(D).target.to_data()
+    assert Iteration.from_data(data, arrays).rates == (0.2, 0.1)
+    with pytest.raises(af.TargetError):
+        Iteration.from_data(data, arrays | wrong)
+
+
+def test_digests_tell_step_sizes_spectra_and_first_weights_apart():
+    made = [
+        LeastSquares(steps=2, learning_rate=(0.2, 0.1)),
+        LeastSquares(steps=2, learning_rate=(0.2, 0.3)),
+        LeastSquares(steps=2, learning_rate=(0.2, 0.1), initial=np.ones(D)),
+        LeastSquares(steps=2, schedule="chebyshev", spectrum=(0.1, 1.0)),
+        LeastSquares(steps=2, schedule="chebyshev", spectrum=(0.1, 1.1)),
+    ]
+    assert len({target_digest(each.build(D).target) for each in made}) == len(made)
 
 
 def test_chebyshev_nodes_and_their_order():

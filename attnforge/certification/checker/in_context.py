@@ -76,7 +76,7 @@ def sample(target: OfExamples, seed: int) -> tuple[Array, ...]:
     source, n = np.random.default_rng(seed), min(target.examples or 4, EXAMPLES)
     bound = 1.0 if target.data_bound is None else target.data_bound
     x = source.uniform(-bound, bound, (n, target.features.inputs - target.algorithm.free))
-    y = source.uniform(-bound, bound, n)
+    y = source.uniform(-bound, bound, (n, target.features.outputs) if target.has_columns else n)
     if seed % 2:
         x, y = (np.copysign(bound, each) for each in (x, y))
     if not target.has_numbers:

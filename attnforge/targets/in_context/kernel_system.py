@@ -55,7 +55,8 @@ class KernelSystem(PromptTarget):
         check_kernel("gaussian", self.bandwidth)
         if not (np.isfinite(self.alpha) and self.alpha > 0):
             raise TargetError("`alpha` must be a positive number", repr(self.alpha), "Use 1.0")
-        if not all(type(n) is int and n >= 1 for n in (self.features, self.examples or 1, len(self.rates))):
+        counts = (self.features, 1 if self.examples is None else self.examples, len(self.rates))
+        if not all(type(n) is int and n >= 1 for n in counts):
             got = f"{self.features} features, {self.examples} examples, {len(self.rates)} steps"
             raise TargetError("Features, examples and steps are whole numbers from 1", got, "Give positive numbers")
         check_rates(self.rates, len(self.rates))
