@@ -6,7 +6,8 @@ $\sum_s \prod_{t > s}(1 - \eta_t\lambda)\,r_{s,\lambda}$. With $\delta_s \ge |r_
 $$ \Big|\sum_s \prod_{t>s}(I - \eta_t H)\,r_s\Big|
    \le \sum_s \max_\lambda \prod_{t > s} |1 - \eta_t\lambda|\;\delta_s , \qquad
    \Big|\sum_s \cdots\Big| \le \sqrt d\,\max_\lambda \sum_s \prod_{t>s}|1 - \eta_t\lambda|\;\delta_s . $$
-(Without the root the second is false: errors of different steps may lie along different eigenvectors.) The second is a
+The first is Minkowski's inequality. The maximum of sums bounds every component; errors of different steps may lie along
+different eigenvectors, so that the vector is $\sqrt d$ of it. The second is a
 recursion, $R \leftarrow |1 - \eta_t\lambda| R + \delta_t$, and says on the way how far the run may be; the first is one
 sweep at the end. Both are taken over balls that hold all eigenvalues: those of one Hessian, or cells of [m, L].
 
