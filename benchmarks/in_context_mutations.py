@@ -167,7 +167,7 @@ def _error(run: Net, prompt: tuple[Array, ...]) -> float:
 
 
 def _changed_target(target: Goal, rng: Rng) -> tuple[str, Goal]:
-    factor = _factor(rng)
+    factor = factor_of(rng)
     if isinstance(target, KernelAverage):
         return _changed_average(target, factor, rng)
     algorithm, features = target.algorithm, target.features
@@ -203,7 +203,7 @@ def _changed_network(net: Net, rng: Rng) -> tuple[str, Network]:
     """One layer of the block is changed: in all blocks, or in one of them."""
     block, steps = (list(net.block), net.steps) if isinstance(net, InContextNetwork) else (list(net.network.layers), 1)
     place = int(rng.integers(len(block)))
-    what, layer = _changed_layer(block[place], rng)
+    what, layer = changed_layer(block[place], rng)
     layers, everywhere = list(net.network.layers), rng.random() < 0.5
     chosen = range(steps) if everywhere else [int(rng.integers(steps))]
     for t in chosen:
@@ -212,7 +212,8 @@ def _changed_network(net: Net, rng: Rng) -> tuple[str, Network]:
     return f"{what} in {where}", replace(net.network, layers=tuple(layers))
 
 
-def _changed_layer(layer: Layer, rng: Rng) -> tuple[str, Layer]:
+def changed_layer(layer: Layer, rng: Rng) -> tuple[str, Layer]:
+    """A change of a layer, and what it is."""
     if not isinstance(layer, Attention):
         assert isinstance(layer, Linear)
         term = layer.terms[0]
@@ -268,7 +269,7 @@ def _changed_array(array: Array, rng: Rng) -> tuple[str, Array]:
     kind = rng.choice(["entry", "entry", "entry", "new entry", "scaled", "negated", "rows", "columns"])
     nonzero, zero = np.argwhere(found != 0), np.argwhere(found == 0)
     if kind == "entry" and len(nonzero):
-        where, factor = tuple(rng.choice(nonzero)), _factor(rng)
+        where, factor = tuple(rng.choice(nonzero)), factor_of(rng)
         found[where] *= factor
         return f"an entry * (1 {factor - 1:+.2g})", found
     if kind == "new entry" and len(zero):
@@ -281,11 +282,12 @@ def _changed_array(array: Array, rng: Rng) -> tuple[str, Array]:
         return "columns permuted", found[:, rng.permutation(found.shape[1])]
     if kind == "negated":
         return "negated", -found
-    factor = _factor(rng)
+    factor = factor_of(rng)
     return f"all entries * (1 {factor - 1:+.2g})", found * factor
 
 
-def _factor(rng: Rng) -> float:
+def factor_of(rng: Rng) -> float:
+    """What a number is multiplied by."""
     if rng.random() < 0.2:
         return float(rng.choice([-1.0, 0.0, 0.5, 1.5, 2.0, 100.0]))
     return 1.0 + float(rng.choice([-1, 1]) * 10.0 ** rng.uniform(-15.9, 0))

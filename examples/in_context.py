@@ -213,7 +213,7 @@ def error_by_sharpness(
 
     def apart(beta: float | None) -> tuple[float, float]:
         sharpness = chosen if beta is None else replace(chosen, aggregation=beta)
-        net = built.with_network(stacked(block(built.algorithm, built.features, sharpness), built.target))
+        net = built.with_network(stacked([block(built.algorithm, built.features, sharpness)], built.target))
         return float(np.linalg.norm(net(x, y) - judge)), sharpness.aggregation
 
     return apart

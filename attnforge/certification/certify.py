@@ -11,6 +11,7 @@ from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.certificate import Certificate, arithmetic, target_digest
 from attnforge.certification.in_context.certify import certify_box
 from attnforge.certification.in_context.kernel import certify_average_box
+from attnforge.certification.in_context.kernel_ridge import refuse_box
 from attnforge.certification.in_context.prompt_formula import certify_prompt_formula
 from attnforge.certification.rules import prove
 from attnforge.certification.statement import Proof, Report, Statement
@@ -20,7 +21,7 @@ from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
 from attnforge.lemmas.shards import ASSUMED, check_shards
 from attnforge.network import Head, Network, digest, output_shape, rounded
-from attnforge.targets import Box, Formula, Iteration, KernelAverage, PromptFormula, Target
+from attnforge.targets import Box, Formula, Iteration, KernelAverage, KernelSystem, PromptFormula, Target
 from attnforge.targets.joint import JointFunction
 
 OWN = "Certify it against its own target"
@@ -50,6 +51,8 @@ def certify(
         return certify_prompt_formula(network, target if domain is None else target.on(domain), dtype, effort, progress)
     if isinstance(target, KernelAverage):
         return certify_average_box(network, target if domain is None else target.on(domain), dtype)
+    if isinstance(target, KernelSystem):
+        refuse_box(network, target, dtype)
     _check_shapes(network, target)
     _check_served(network, kernel)
     model, box = machine(dtype), domain or target.domain

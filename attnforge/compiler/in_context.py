@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.errors import DomainError, RefusalError
 from attnforge.network import Layer, Network
 from attnforge.targets import Target
-from attnforge.targets.in_context import Algorithm, Features, Iteration
+from attnforge.targets.in_context import Algorithm, Features, Iteration, KernelSystem
 
 if TYPE_CHECKING:
     from attnforge.runtime import AttentionNetwork
@@ -65,7 +67,121 @@ class PromptNetwork(Compiled, ABC):
         return AttentionNetwork(self.network, getattr(torch, name), trainable)
 
 
-class InContextNetwork(PromptNetwork):
+class SteppedNetwork(PromptNetwork):
+    """Frozen softmax attention whose blocks of layers are the steps of an algorithm, on the examples of its prompt.
+
+    The same weights serve any batch. ``target`` is the exact iteration.
+    """
+
+    target: Iteration | KernelSystem
+
+    @abstractmethod
+    def _read(self, tokens: Any) -> Any:
+        """What the tokens hold after a step."""
+
+    @abstractmethod
+    def _assembled(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The tokens of examples, NumPy or torch."""
+
+    @property
+    def _step_axis(self) -> int:
+        """Where the steps of a trajectory stand."""
+        return -2
+
+    @property
+    def steps(self) -> int:
+        """Number of blocks."""
+        return self.target.steps
+
+    @property
+    def block(self) -> tuple[Layer, ...]:
+        """The layers of the first step; the others have the same where step sizes are, and nobody changed them."""
+        return self.network.layers[: len(self.network.layers) // self.steps]
+
+    def __call__(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
+        """What is found after all steps. NumPy in, NumPy out; torch in, torch out.
+
+        Weights (..., d), or (..., d, K) of K classes or outputs; coefficients (..., n) of kernel ridge regression.
+
+        Args:
+            x: examples (..., n, d).
+            y: their values (..., n): numbers, labels 0 and 1, or classes 0 .. K - 1; (..., n, K) of K outputs.
+            sample_weight: positive weights (..., n) of the examples, of squares alone; all one where None.
+        """
+        return self._run((x, y, sample_weight), every=False)
+
+    def trajectory(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The iterate after every block: steps are an axis in front of its own, as in (..., steps, d)."""
+        return self._run((x, y, sample_weight), every=True)
+
+    def prompt(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The tokens (..., tokens, width) that ``network`` and the core of ``module()`` take.
+
+        Of regressions state tokens first, then anchors (of the interpolation route), then sixteen examples (x, y),
+        their mirror images (-x, -y), and so on; :mod:`attnforge.targets.in_context.features` lists the features of a
+        token, and :mod:`attnforge.targets.in_context.kernel_system` those of kernel ridge regression.
+        """
+        import torch
+
+        data = [z for z in (x, y, sample_weight) if z is not None]
+        if not isinstance(x, torch.Tensor):
+            data = [np.asarray(z, dtype=np.float64) for z in data]
+        self._check_examples(*data)
+        return self._assembled(*data)
+
+    def module(  # type: ignore[override]
+        self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
+    ) -> LoopedModule:
+        """A ``torch.nn.Module`` called as ``module(X, y)``, all blocks on the prompt of X and y. It does not check."""
+        from attnforge.runtime.looped import LoopedModule
+
+        module = LoopedModule(self._core(dtype, trainable, kernel), len(self.block), self._assembled, self._read)
+        return module if device is None else module.to(device)
+
+    def attention(self, x: Any, y: Any, sample_weight: Any = None) -> list[list[Any]]:
+        """Softmax weights on the prompt of X and y: over layers of attention, over heads, (..., query, key)."""
+        import torch
+
+        given, data = isinstance(x, torch.Tensor), self._tensors(x, y, sample_weight)
+        with torch.no_grad():
+            module = self._running(data[0].device)
+            found = module.core.attention(module.tokens(*data))
+        return found if given else [[weights.double().numpy() for weights in layer] for layer in found]
+
+    def _one_prompt(self, *given: Any) -> list[Array]:
+        """The examples of a certificate, (n, d), their values, and weights where there are some."""
+        data = [np.asarray(z, dtype=np.float64) for z in given if z is not None]
+        self.target.check(*data)
+        if data[0].ndim != 2:
+            raise DomainError("A certificate is about one prompt", f"shape {data[0].shape}", "Certify them one by one")
+        return data
+
+    def _tensors(self, *given: Any) -> list[Any]:
+        import torch
+
+        data = [
+            z if isinstance(z, torch.Tensor) else torch.from_numpy(np.array(z, dtype=np.float64))
+            for z in given
+            if z is not None
+        ]
+        self._check_examples(*data)
+        return data
+
+    def _check_examples(self, *data: Any) -> None:
+        self.target.check(*(z if isinstance(z, np.ndarray) else z.detach().cpu().double().numpy() for z in data))
+
+    def _run(self, data: tuple[Any, ...], every: bool) -> Any:
+        import torch
+
+        x, given = data[0], isinstance(data[0], torch.Tensor)
+        kind = x.dtype if given else np.result_type(np.asarray(x).dtype, np.float32)
+        tensors = self._tensors(*data)
+        module = self._running(tensors[0].device)
+        found = module.trajectory(*tensors).movedim(0, self._step_axis) if every else module(*tensors)
+        return found.to(kind) if given else found.detach().to(torch.float64).numpy().astype(kind)
+
+
+class InContextNetwork(SteppedNetwork):
     """Frozen softmax attention that runs an algorithm on the examples of its prompt.
 
     The same weights serve any number of examples and any batch. ``target`` is the exact iteration, ``certificate``
@@ -85,115 +201,43 @@ class InContextNetwork(PromptNetwork):
         """What a token holds."""
         return self.target.features
 
-    @property
-    def steps(self) -> int:
-        """Number of blocks."""
-        return self.target.steps
-
-    @property
-    def block(self) -> tuple[Layer, ...]:
-        """The layers of the first step; those of the others are the same where nobody changed them."""
-        return self.network.layers[: len(self.network.layers) // self.steps]
-
-    def __call__(self, x: Any, y: Any) -> Any:
-        """Weights (..., d), or (..., d, K) of K classes, after all steps. NumPy in, NumPy out; torch in, torch out.
-
-        Args:
-            x: examples (..., n, d).
-            y: their values (..., n): numbers, labels 0 and 1, or classes 0 .. K - 1.
-        """
-        return self._run(x, y, every=False)
-
-    def trajectory(self, x: Any, y: Any) -> Any:
-        """The iterate after every block: (..., steps, d), or (..., steps, d, K)."""
-        return self._run(x, y, every=True)
-
-    def predict(self, x: Any, y: Any, x_query: Any) -> Any:
-        """Predictions (..., q) at points (..., q, d): numbers, rates, or probabilities (of K classes, (..., q, K))."""
-        weights = self(x, y)
+    def predict(self, x: Any, y: Any, x_query: Any, sample_weight: Any = None) -> Any:
+        """Predictions (..., q) at points (..., q, d): numbers, rates, or probabilities; (..., q, K) of K of them."""
+        weights = self(x, y, sample_weight)
         many = self.features.outputs > 1
         form = self.target.augmented(x_query) @ (weights if many else weights[..., None])
         return self.algorithm.mean(form if many else form[..., 0])
 
-    def prompt(self, x: Any, y: Any) -> Any:
-        """The tokens (..., ahead + 2 n, width) that ``network`` and the core of ``module()`` take.
-
-        State tokens first, then anchors (of the interpolation route), then sixteen examples (x, y), their mirror images
-        (-x, -y), and so on; :mod:`attnforge.targets.in_context.features` lists the features of a token.
-        """
-        import torch
-
-        if not isinstance(x, torch.Tensor):
-            x, y = (np.asarray(z, dtype=np.float64) for z in (x, y))
-        self._check_examples(x, y)
-        return self.target.prompt(x, y)
-
-    def certify(self, x: Any, y: Any) -> Certificate:
+    def certify(self, x: Any, y: Any, sample_weight: Any = None) -> Certificate:
         """A bound of |net(X, y) - exact weights|, entry by entry, on these examples; from the network's own numbers.
 
-        For one prompt, x (n, d) and y (n,). ``parts`` add up to the bound after all steps, ``step`` are those of the
-        largest error of one step; ``contraction`` and ``minimiser`` say how fast it converges, and how close it came.
-        Refused where the step size is too large for the data.
+        For one prompt, x (n, d), y (n,) or (n, K), and weights (n,) where examples have some. ``parts`` add up to the
+        bound after all steps, ``step`` are those of the largest error of one step; ``contraction`` and ``minimiser``
+        say how fast it converges, and how close it came. Refused where the step size is too large for the data.
         """
-        data = [np.asarray(z, dtype=np.float64) for z in (x, y)]
-        self.target.check(*data)
-        if data[0].ndim != 2:
-            raise DomainError("A certificate is about one prompt", f"shape {data[0].shape}", "Certify them one by one")
-        return certify_prompt(self.network, self.target, self.dtype, *data)
+        return certify_prompt(self.network, self.target, self.dtype, *self._one_prompt(x, y, sample_weight))
 
     def with_steps(self, steps: int) -> InContextNetwork:
         """So many times the first block."""
         target = self.target.with_steps(steps)
-        return self.certified(stacked(self.block, target), target, self.construction, self.dtype)
+        return self.certified(stacked([self.block], target), target, self.construction, self.dtype)
 
-    def module(  # type: ignore[override]
-        self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
-    ) -> LoopedModule:
-        """A ``torch.nn.Module`` called as ``module(X, y)``, all blocks on the prompt of X and y. It does not check."""
-        from attnforge.runtime.looped import LoopedModule
+    @property
+    def _step_axis(self) -> int:
+        return -3 if self.features.outputs > 1 else -2
 
-        module = LoopedModule(self._core(dtype, trainable, kernel), len(self.block), self.target.prompt, self._read)
-        return module if device is None else module.to(device)
-
-    def attention(self, x: Any, y: Any) -> list[list[Any]]:
-        """Softmax weights on the prompt of X and y: over layers of attention, over heads, (..., query, key)."""
-        import torch
-
-        given, (x, y) = isinstance(x, torch.Tensor), self._tensors(x, y)
-        with torch.no_grad():
-            core = self._running(x.device).core
-            found = core.attention(self.target.prompt(x.to(core.dtype), y.to(core.dtype)))
-        return found if given else [[weights.double().numpy() for weights in layer] for layer in found]
-
-    def _tensors(self, x: Any, y: Any) -> list[Any]:
-        import torch
-
-        data = [z if isinstance(z, torch.Tensor) else torch.from_numpy(np.array(z, dtype=np.float64)) for z in (x, y)]
-        self._check_examples(*data)
-        return data
-
-    def _check_examples(self, x: Any, y: Any) -> None:
-        self.target.check(*(z if isinstance(z, np.ndarray) else z.detach().cpu().double().numpy() for z in (x, y)))
-
-    def _run(self, x: Any, y: Any, every: bool) -> Any:
-        import torch
-
-        given = isinstance(x, torch.Tensor)
-        kind = x.dtype if given else np.result_type(np.asarray(x).dtype, np.float32)
-        data = self._tensors(x, y)
-        module = self._running(data[0].device)
-        place = -3 if self.features.outputs > 1 else -2
-        found = module.trajectory(*data).movedim(0, place) if every else module(*data)
-        return found.to(kind) if given else found.detach().to(torch.float64).numpy().astype(kind)
+    def _assembled(self, x: Any, y: Any, sample_weight: Any = None) -> Any:
+        return self.target.prompt(x, y, sample_weight)
 
     def _read(self, tokens: Any) -> Any:
         held = tokens[..., : self.features.outputs, self.features.slices["w"]].swapaxes(-1, -2)
         return held if self.features.outputs > 1 else held[..., 0]
 
 
-def stacked(block: tuple[Layer, ...], target: Iteration) -> Network:
-    """The network of all steps: one block after the other."""
-    return Network(block * target.steps, target.features.width, construction="in_context")
+def stacked(blocks: Sequence[tuple[Layer, ...]], target: Iteration) -> Network:
+    """The network of all steps, one block after the other; a single block is that of every step."""
+    layers = tuple(chain.from_iterable(blocks)) if len(blocks) > 1 else blocks[0] * target.steps
+    return Network(layers, target.features.width, construction="in_context")
 
 
 certified_iteration = InContextNetwork.certified

@@ -9,15 +9,17 @@ from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.in_context import InContextNetwork
 from attnforge.compiler.kernel import KernelNetwork
+from attnforge.compiler.kernel_ridge import KernelRidgeNetwork
 from attnforge.compiler.prompt_formula import PromptFunction
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file import FORMAT, MAX_FILE, StoredModel, read
-from attnforge.targets import Iteration, KernelAverage, PromptFormula
+from attnforge.targets import Iteration, KernelAverage, KernelSystem, PromptFormula
 
 OF_EXAMPLES: dict[type, type[Compiled]] = {
     Iteration: InContextNetwork,
     KernelAverage: KernelNetwork,
     PromptFormula: PromptFunction,
+    KernelSystem: KernelRidgeNetwork,
 }
 
 

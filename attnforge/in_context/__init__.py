@@ -2,9 +2,12 @@
 
 from attnforge.compiler.in_context import InContextNetwork
 from attnforge.compiler.kernel import KernelNetwork
+from attnforge.compiler.kernel_ridge import KernelRidgeNetwork
+from attnforge.in_context.bayesian import BayesianLinear, BayesianNetwork
 from attnforge.in_context.function_prompt import FunctionNetwork, FunctionPrompt, function_prompt
 from attnforge.in_context.head_emulation import HeadNetwork, HeadPrompt, attention_prompt
 from attnforge.in_context.kernel_regression import KernelRegression
+from attnforge.in_context.kernel_ridge import KernelRidge
 from attnforge.in_context.regression import (
     ElasticNet,
     Huber,
@@ -19,6 +22,8 @@ from attnforge.in_context.saved_prompt import load_prompt
 from attnforge.theorems.in_context.formats import concatenated, interleaved, split_concatenated, split_interleaved
 
 __all__ = [
+    "BayesianLinear",
+    "BayesianNetwork",
     "ElasticNet",
     "FunctionNetwork",
     "FunctionPrompt",
@@ -28,6 +33,8 @@ __all__ = [
     "InContextNetwork",
     "KernelNetwork",
     "KernelRegression",
+    "KernelRidge",
+    "KernelRidgeNetwork",
     "Lasso",
     "LeastSquares",
     "Logistic",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.in_context import InContextNetwork, certified_iteration, stacked
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.link_row import Row
+from attnforge.network import Layer
 from attnforge.targets.in_context import Iteration
 from attnforge.targets.in_context.algorithm import Algorithm, Link
 from attnforge.targets.in_context.features import Features
+from attnforge.targets.in_context.schedule import Spectrum, chebyshev, check_rates, transients
 from attnforge.theorems.in_context.block import block
 from attnforge.theorems.in_context.interpolation import Asked, row_features, row_for
 from attnforge.theorems.in_context.sharpness import TYPICAL, UNKNOWN, balanced
@@ -24,11 +30,11 @@ ANCHORS = 64  # of the interpolation route, where none are asked for
 
 @dataclass(frozen=True)
 class Regression:
-    """What is minimised and how: (1/n) sum of losses of x_i.w and y_i, plus penalties, from w = 0.
+    """What is minimised and how: (1/n) sum of losses of x_i.w and y_i, plus penalties.
 
     Args:
         steps: of gradient or proximal descent: blocks of the network.
-        learning_rate: a number, or "auto": one over the largest curvature that ``data_bound`` allows.
+        learning_rate: a number, one a step, or "auto": one over the largest curvature that ``data_bound`` allows.
         fit_intercept: whether a constant 1 is appended to every x; its weight comes last and is not penalised.
         route: how residuals are computed: "small_sharpness", to rounding, or "interpolation", the paper's, on a row of
             anchors. The latter takes forms x.w and residuals to lie below ``data_bound``, 10 where that is not given.
@@ -36,16 +42,24 @@ class Regression:
         anchors: p of the interpolation route, 64 where None.
         sharpness: of the interpolation route: "tuned", the smallest bound, or "hard", the paper's selection.
         momentum: refused unless zero: a step with momentum may expand distances, so its drift has no certificate.
+        schedule: "chebyshev" for step sizes that are optimal for a ``spectrum``, in place of ``learning_rate``; of
+            quadratic objectives alone.
+        spectrum: (m, L), which holds all eigenvalues of the Hessian: of X^T X / n, with alpha added where there is a
+            penalty (alpha/2)|w|^2. Data with others are refused.
+        initial: the weights (d,) before the first step, d + 1 with an intercept, (d, K) of K classes; zero where None.
     """
 
     steps: int = 200
-    learning_rate: float | Literal["auto"] = "auto"
+    learning_rate: float | Sequence[float] | Literal["auto"] = "auto"
     fit_intercept: bool = False
     route: Route = "small_sharpness"
     dtype: DType = "float64"
     anchors: int | None = None
     sharpness: Asked = "tuned"
     momentum: float = 0.0
+    schedule: Literal["chebyshev"] | None = field(default=None, kw_only=True)
+    spectrum: Spectrum | None = field(default=None, kw_only=True)
+    initial: npt.ArrayLike | None = field(default=None, kw_only=True)
 
     link: ClassVar[Link] = "identity"
     curvature: ClassVar[float] = 1.0  # the largest second derivative of the loss
@@ -67,17 +81,34 @@ class Regression:
             raise RefusalError("`momentum` must be 0", got, "Use more steps")
         if self.steps < 1 or features < 1:
             raise TargetError("`steps` and `features` are at least 1", f"{self.steps} and {features}")
-        inputs = features + self.fit_intercept
-        algorithm = self._algorithm(self._rate(inputs, data_bound))
-        reach = data_bound or REACH
-        size = self.spread or (UNKNOWN if data_bound is None else TYPICAL * data_bound)
-        sharpness = balanced(dtype_name(self.dtype), size, reach, self.extrapolated, algorithm.delta)
+        inputs, outputs = features + self.fit_intercept, self._outputs()
+        rates = self._rates(inputs, data_bound)
+        algorithm = self._algorithm(rates[0])
         row = self._row(algorithm, data_bound)
-        sharpness = replace(sharpness, row=row)
-        tokens = row_features(row, inputs) if row else Features(inputs, self._outputs())
-        target = Iteration(algorithm, tokens, self.steps, data_bound, examples)
-        network = stacked(block(algorithm, tokens, sharpness), target)
+        tokens = row_features(row, inputs) if row else Features(inputs, outputs)
+        several = rates if len(set(rates)) > 1 else ()
+        first = None if self.initial is None else self._first(inputs, outputs)
+        target = Iteration(algorithm, tokens, self.steps, data_bound, examples, several, self.spectrum, first)
+        network = stacked(self._blocks(target, row), target)
         return certified_iteration(network, target, "in_context", self.dtype)
+
+    def _blocks(self, target: Iteration, row: Row | None) -> list[tuple[Layer, ...]]:
+        """The block of every step, or the one of all; as sharp as residuals allow, which Chebyshev steps let grow."""
+        bound, link, cut = target.data_bound, self.extrapolated, target.algorithm.delta
+        size = self.spread or (UNKNOWN if bound is None else TYPICAL * bound)
+        rates, made = target.rates or (target.algorithm.learning_rate,), dict[tuple[float, float], tuple[Layer, ...]]()
+        grown = transients(rates, target.spectrum) if target.spectrum else np.ones(len(rates))
+        steps = list(zip(rates, np.maximum(grown, 1.0).tolist(), strict=True))
+        for t, (rate, larger) in enumerate(steps):
+            if (rate, larger) not in made:
+                sharpness = balanced(dtype_name(self.dtype), size * larger, bound or REACH, link, cut)
+                made[rate, larger] = block(target.at(t), target.features, replace(sharpness, row=row))
+        return [made[step] for step in steps]
+
+    def _first(self, inputs: int, outputs: int) -> Any:
+        """The first weights (d, K)."""
+        given = np.array(self.initial, dtype=np.float64)
+        return given[:, None] if given.ndim == 1 and outputs == 1 else given
 
     def _row(self, algorithm: Algorithm, data_bound: float | None) -> Row | None:
         """The anchors of the interpolation route."""
@@ -90,15 +121,43 @@ class Regression:
             raise RefusalError("Anchors are of the interpolation route", f"{self.anchors}", 'Use route="interpolation"')
         return None
 
-    def _rate(self, inputs: int, data_bound: float | None) -> float:
+    def _rates(self, inputs: int, data_bound: float | None) -> tuple[float, ...]:
+        """The step sizes: one of all steps, or one a step."""
+        if self.schedule is not None or self.spectrum is not None:
+            return self._chebyshev()
+        if not isinstance(self.learning_rate, str | float | int | np.number):
+            rates = tuple(float(rate) for rate in self.learning_rate)
+            check_rates(rates or (0.0,), self.steps)
+            return rates
         if self.learning_rate != "auto":
-            return float(self.learning_rate)
+            return (float(self.learning_rate),)
         if data_bound is None:
             raise RefusalError('learning_rate="auto" needs `data_bound`', "none", "Pass data_bound= or a number")
         if self.link == "exponential":
             raise RefusalError("Poisson's loss has no largest curvature", 'learning_rate="auto"', "Pass a number")
-        l2 = self._penalties()[0]
-        return 1.0 / (self.curvature * inputs * max(data_bound, 1.0 if self.fit_intercept else data_bound) ** 2 + l2)
+        largest = max(data_bound, 1.0 if self.fit_intercept else data_bound)
+        return (1.0 / (self.curvature * inputs * largest**2 + self._penalties()[0]),)
+
+    def _chebyshev(self) -> tuple[float, ...]:
+        """Chebyshev's step sizes; a RefusalError where the objective is not quadratic."""
+        if self.schedule != "chebyshev" or self.spectrum is None:
+            got = f"schedule={self.schedule!r}, spectrum={self.spectrum!r}"
+            remedy = "Bound the eigenvalues of the Hessian: spectrum=(m, L)"
+            raise RefusalError('`schedule="chebyshev"` and `spectrum=(m, L)` belong together', got, remedy)
+        if self.learning_rate != "auto":
+            got, remedy = f"learning_rate={self.learning_rate!r:.40}", "Leave out one of them"
+            raise RefusalError("A schedule sets the step sizes", got, remedy)
+        remedy = "Use a constant learning_rate"
+        if self.link != "identity":
+            got = "a loss whose Hessian changes from step to step, so that their factors do not commute"
+            raise RefusalError("Chebyshev steps are for quadratic objectives", got, remedy)
+        if self._penalties()[1]:
+            got = "a proximal map, which does not commute with the steps"
+            raise RefusalError("Chebyshev steps are for quadratic objectives", got, remedy)
+        if self.route != "small_sharpness":
+            got = "the interpolation route: iterates leave its anchors on the way"
+            raise RefusalError("Chebyshev steps take the small-sharpness route", got, "Leave `route` out")
+        return chebyshev(self.steps, self.spectrum)
 
     def _algorithm(self, rate: float) -> Algorithm:
         l2, l1 = self._penalties()
@@ -112,19 +171,36 @@ class Regression:
         return 1
 
 
+def checked_outputs(outputs: int, route: Route) -> int:
+    """The number of outputs of squares."""
+    if outputs < 1 or (outputs > 1 and route != "small_sharpness"):
+        got = f"{outputs} by the route {route!r}"
+        raise TargetError("`outputs` is at least 1, and 1 of the interpolation route", got, "Leave `route` out")
+    return outputs
+
+
 @dataclass(frozen=True)
 class LeastSquares(Regression):
-    """Loss (x.w - y)^2 / 2."""
+    """Loss (x.w - y)^2 / 2; with ``outputs`` K > 1 of their sum, y is (..., n, K) and weights are (..., d, K)."""
+
+    outputs: int = field(default=1, kw_only=True)
+
+    def _outputs(self) -> int:
+        return checked_outputs(self.outputs, self.route)
 
 
 @dataclass(frozen=True)
 class Ridge(Regression):
-    """Least squares plus (alpha/2)|w|^2."""
+    """Least squares plus (alpha/2)|w|^2; of several ``outputs`` as least squares."""
 
     alpha: float = 1.0
+    outputs: int = field(default=1, kw_only=True)
 
     def _penalties(self) -> tuple[float, float]:
         return self.alpha, 0.0
+
+    def _outputs(self) -> int:
+        return checked_outputs(self.outputs, self.route)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ def graph(net: Any) -> Any:
     """What feeds what, from inputs to outputs: every head with what it claims to be and what it reads.
 
     Heads of a sum say of which inputs or form their term is, those of a ReLU network whose unit they compute. Layers of
-    more than ten heads are folded into groups that claim alike, deep networks in the middle. Edges are read from the
-    weights, names from the claims.
+    more than ten heads are folded into groups that claim alike, deep networks in the middle; where blocks of layers
+    repeat, as the steps of an algorithm do, one is drawn and says how often. Edges are read from the weights, names
+    from the claims.
 
     Args:
         net: a compiled target, an in-context network, or a bare network.

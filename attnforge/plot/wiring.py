@@ -18,6 +18,7 @@ import numpy.typing as npt
 from attnforge.network import Attention, Head, Layer, Linear, Network, Softmax
 from attnforge.plot.given import network_of
 from attnforge.plot.paths import LONGEST, form_text
+from attnforge.plot.repetition import is_same_weights, period
 from attnforge.targets import JointFunction, Target
 
 Flags = npt.NDArray[np.bool_]
@@ -79,6 +80,8 @@ class _State:
 def wiring(net: Any) -> Wiring:
     """The graph of a network: one node a head in layers of up to ten, else one for the heads that claim alike.
 
+    Of deep networks whose blocks of layers repeat, as the steps of an algorithm do, the first block stands for all.
+
     Args:
         net: a network, or what holds one; where it holds a target too, inputs have their names.
 
@@ -90,8 +93,11 @@ def wiring(net: Any) -> Wiring:
     network = network_of(net)
     inputs = _known(network, getattr(net, "target", None))
     state = _first(network, inputs)
-    for layer in network.layers:
+    size = period(network.layers) if len(network.layers) + 2 > STAGES else len(network.layers)
+    for layer in network.layers[:size]:
         state = _after(state, layer, inputs)
+    if size < len(network.layers):
+        state = _again(state, network, size)
     state = _outputs(state, inputs)
     return _shortened(Wiring(state.nodes, state.stages, state.edges))
 
@@ -138,6 +144,14 @@ def _after(state: _State, layer: Layer, inputs: _Inputs) -> _State:
             return _added(state, "softmax", [Node("head", "softmax", (f"over {len(state.feeds)} features",))], every)
         case Attention(heads, residual):
             return _attention(state, heads, residual, inputs)
+
+
+def _again(state: _State, network: Network, size: int) -> _State:
+    """One node for all the blocks that follow the first and are wired alike."""
+    count, same = len(network.layers) // size, is_same_weights(network.layers, size)
+    blocks = "same weights" if same else "wired alike, weights differ"
+    node = Node("fold", f"repeated {count:,} times", (f"{size} layer{'s' * (size > 1)} a block", blocks))
+    return _added(state, f"{count:,} blocks", [node], np.ones((1, len(state.feeds)), dtype=bool))
 
 
 def _attention(state: _State, heads: Sequence[Head], residual: bool, inputs: _Inputs) -> _State:

@@ -4,7 +4,14 @@ from attnforge.targets.domain import Box, as_box
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, PromptFormula, PromptTarget
+from attnforge.targets.in_context import (
+    AttentionHead,
+    Iteration,
+    KernelAverage,
+    KernelSystem,
+    PromptFormula,
+    PromptTarget,
+)
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
@@ -26,6 +33,7 @@ __all__ = [
     "Iteration",
     "JointFunction",
     "KernelAverage",
+    "KernelSystem",
     "Lipschitz",
     "PromptFormula",
     "PromptTarget",

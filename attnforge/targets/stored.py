@@ -9,7 +9,7 @@ from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
-from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, PromptFormula
+from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, KernelSystem, PromptFormula
 from attnforge.targets.joint import JointFunction
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.table import Table
@@ -26,6 +26,7 @@ Storable = (
     | Table
     | Iteration
     | KernelAverage
+    | KernelSystem
     | AttentionHead
     | PromptFormula
 )
@@ -39,6 +40,7 @@ KINDS: dict[str, type[Storable]] = {
     "in_context": Iteration,
     "kernel_average": KernelAverage,
     "prompt_formula": PromptFormula,
+    "kernel_system": KernelSystem,
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,
     "table": Table,

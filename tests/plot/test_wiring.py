@@ -1,13 +1,16 @@
 """What feeds what: nodes and edges from weights and claims."""
 
+import dataclasses
 import itertools
 from functools import cache
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 import attnforge as af
+from attnforge import in_context
 from attnforge.network import Attention, Head, Linear, Network, Term
 from attnforge.plot.wiring import FIRST, LAST, wiring
 from attnforge.targets import Formula
@@ -106,3 +109,31 @@ def test_deep_networks_are_folded_in_the_middle():
     assert any(a == fold for a, _ in found.edges)
     shown = {i for stage in found.stages for i in stage.nodes}
     assert {i for edge in found.edges for i in edge} <= shown
+
+
+@pytest.mark.parametrize(
+    ("made", "build", "layers", "words"),
+    [
+        (in_context.LeastSquares(steps=40, learning_rate=0.1), {}, 1, "same weights"),
+        (in_context.Huber(steps=40, learning_rate=0.1), {}, 4, "same weights"),
+        (in_context.Ridge(steps=40, schedule="chebyshev", spectrum=(0.1, 1.0)), {}, 1, "wired alike, weights differ"),
+        (in_context.KernelRidge(steps=40), {"examples": 5}, 2, "wired alike, weights differ"),
+    ],
+)
+def test_steps_are_one_block_that_says_how_often(made, build, layers, words):
+    found = wiring(made.build(2, **build))
+    (node,) = [node for node in found.nodes if node.kind == "fold"]
+    assert node.name == "repeated 40 times"
+    assert node.lines == (f"{layers} layer{'s' * (layers > 1)} a block", words)
+    assert len(found.stages) == layers + 3  # inputs, the block, the rest of the blocks, outputs
+    last = found.nodes.index(node)
+    assert any(source == last for source, _ in found.edges)
+    assert any(goal == last for _, goal in found.edges)
+
+
+def test_a_block_wired_otherwise_is_not_taken_for_another():
+    net = in_context.LeastSquares(steps=40, learning_rate=0.1).build(2)
+    other = in_context.Ridge(steps=40, learning_rate=0.1).build(2)
+    layers = (*net.network.layers[:20], other.network.layers[0], *net.network.layers[21:])
+    found = wiring(dataclasses.replace(net.network, layers=layers))
+    assert not any("repeated" in node.name for node in found.nodes)

@@ -19,6 +19,7 @@ from attnforge.certification.checker.in_context_reading import read
 from attnforge.certification.checker.in_context_step import EXAMPLES, Box, Step
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.effort import check_time
+from attnforge.errors import DomainError
 from attnforge.network import Network
 from attnforge.targets.in_context import Iteration, KernelAverage
 
@@ -41,16 +42,19 @@ def drift(network: Network, target: OfExamples, dtype: str, progress: Callable[[
     length, rest = divmod(len(network.layers), target.steps)
     if rest:
         raise BeyondReachError("Every step is a block of as many layers", f"{len(network.layers)} layers")
-    steps: dict[tuple[int, ...], Step] = {}
+    steps: dict[tuple[float, ...], Step] = {}
     with precision():
         box = Box(target, machine(dtype))
-        apart, mirror = arb(0), arb(0)
+        cast = 0.0 if dtype == "float64" else machine(dtype).roundoff * (1 + 2.0**-10)
+        tiny = arb(machine(dtype).underflow) * target.start.size if cast else arb(0)
+        apart, mirror = arb(upper(box.first * cast + (tiny if box.first > 0 else 0))), arb(0)
         for t in range(target.steps):
             check_time(f"step {t + 1} of {target.steps}")
             layers = network.layers[t * length : (t + 1) * length]
-            name = tuple(map(id, layers))
+            rate = target.at(t).learning_rate
+            name = (rate, *map(id, layers))
             if name not in steps:
-                steps[name] = Step(read(layers, target.features), box)
+                steps[name] = Step(read(layers, target.features), box, rate)
             added, doubled = steps[name].error(box.weights(t), apart, mirror)
             apart, mirror = arb(upper(apart + added)), arb(upper(doubled))
             progress((t + 1) / target.steps)
@@ -72,7 +76,7 @@ def sample(target: OfExamples, seed: int) -> tuple[Array, ...]:
     source, n = np.random.default_rng(seed), min(target.examples or 4, EXAMPLES)
     bound = 1.0 if target.data_bound is None else target.data_bound
     x = source.uniform(-bound, bound, (n, target.features.inputs - target.algorithm.free))
-    y = source.uniform(-bound, bound, n)
+    y = source.uniform(-bound, bound, (n, target.features.outputs) if target.has_columns else n)
     if seed % 2:
         x, y = (np.copysign(bound, each) for each in (x, y))
     if not target.has_numbers:
@@ -84,6 +88,8 @@ def _error_of(network: Network, target: OfExamples, dtype: str, seed: int) -> fl
     if isinstance(target, KernelAverage):
         return seen_error(network, target, dtype, sample(target, seed))
     x, y = sample(target, seed)
+    if target.spectrum is not None and not _is_inside(target, x, y):
+        return 0.0
     with np.errstate(all="ignore"):
         tokens = network(round_to(target.prompt(x, y), dtype))
         held = tokens[: target.features.outputs, target.features.slices["w"]].T
@@ -91,6 +97,16 @@ def _error_of(network: Network, target: OfExamples, dtype: str, seed: int) -> fl
         return float(np.abs((held if target.features.outputs > 1 else held[:, 0]) - wanted).max())
 
 
+def _is_inside(target: Iteration, x: Array, y: Array) -> bool:
+    """Whether the certificate is about this prompt."""
+    try:
+        target.check(x, y)
+    except DomainError:
+        return False
+    return True
+
+
 def assumptions_of(target: OfExamples) -> set[str]:
     """What a certificate must say it assumes, beside the arithmetic: how many examples, and how kernels add."""
-    return {f"prompts of {'' if target.examples else 'at most '}{target.examples or EXAMPLES:,} examples", KERNEL}
+    found = {f"prompts of {'' if target.examples else 'at most '}{target.examples or EXAMPLES:,} examples", KERNEL}
+    return found | ({target.condition} if isinstance(target, Iteration) and target.spectrum else set())

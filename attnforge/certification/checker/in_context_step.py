@@ -64,13 +64,22 @@ class Box:
         self.half = arb(0) if machine.roundoff == machine.accumulation else self.unit
         bound, free = _arb(target.data_bound), algorithm.free
         square = (target.features.inputs - free) * bound**2 + free
-        self.rate, self.l2, self.l1 = (_arb(z) for z in (algorithm.learning_rate, algorithm.l2, algorithm.l1))
+        if target.spectrum is not None:
+            raise BeyondReachError("The checker understands steps that expand no distance", "steps for a spectrum")
+        self.rates = [_arb(rate) for rate in target.rates or (algorithm.learning_rate,)]
+        self.l2, self.l1 = _arb(algorithm.l2), _arb(algorithm.l1)
         self.label = (bound if target.has_numbers else arb(1)) * (1 + self.unit)  # as tokens hold them
         self.length = square.sqrt() * (1 + self.unit)
         self.values = bound
-        self.room = 1 - self.rate * (_arb(CURVATURE[algorithm.link]) * square + self.l2) / 2
-        if not self.room >= 0:
-            raise BeyondReachError("The step size is at most two over the curvature", f"{algorithm.learning_rate:.6g}")
+        self.rooms = [1 - rate * (_arb(CURVATURE[algorithm.link]) * square + self.l2) / 2 for rate in self.rates]
+        if not all(room >= 0 for room in self.rooms):
+            largest = max(target.rates or (algorithm.learning_rate,))
+            raise BeyondReachError("The step size is at most two over the curvature", f"{largest:.6g}")
+        held = target.start.ravel().tolist()
+        self.first, self.entries = (
+            sum((_arb(w) ** 2 for w in held), arb(0)).sqrt(),
+            sum(map(abs, map(_arb, held)), arb(0)),
+        )
         self.outputs = arb(target.features.outputs).sqrt()
         self.penalised = [1] * (target.features.inputs - free) + [0] * free
         self.keys = 2 * (target.examples or EXAMPLES) + target.features.ahead
@@ -85,23 +94,33 @@ class Box:
         return arb(gamma(terms, self.machine.accumulation))
 
     def _start(self) -> arb:
-        """The loss at zero."""
+        """The objective at the first weights; a loss of labels rises by at most sqrt 2 of the form."""
+        form, l2, l1 = self.first * self.length, self.l2 * self.first**2 / 2, self.l1 * self.entries
+        far = self.values + form
         match self.target.algorithm.link:
             case "identity":
-                return self.values**2 / 2
+                return self.target.features.outputs * far**2 / 2 + l2 + l1
             case "clamp":
-                return _least(self.values**2 / 2, _arb(self.target.algorithm.delta) * self.values)
+                return _least(far**2 / 2, _arb(self.target.algorithm.delta) * far) + l2 + l1
             case "logistic":
-                return arb(2).log()
-        return arb(self.target.features.outputs).log()
+                return arb(2).log() + form + l2 + l1
+        return arb(self.target.features.outputs).log() + arb(2).sqrt() * form + l2 + l1
 
     def weights(self, t: int) -> arb:
         """Of the exact iterate after t steps, in the Euclidean norm."""
-        found = [(t * self.rate * self.start / self.room).sqrt() if self.room > 0 else arb("inf")]
+        found = [self.first + (self._travelled(t) * self.start).sqrt()]
         if not self.target.algorithm.free:
             found += [(2 * self.start / self.l2).sqrt()] * bool(self.target.algorithm.l2)
             found += [self.start / self.l1] * bool(self.target.algorithm.l1)
         return _least(*found)
+
+    def _travelled(self, t: int) -> arb:
+        """The sum of eta / (1 - eta L / 2) over the first t steps."""
+        if t and not all(room > 0 for room in self.rooms):
+            return arb("inf")
+        if not self.target.rates:
+            return t * self.rates[0] / self.rooms[0]
+        return sum((rate / room for rate, room in zip(self.rates[:t], self.rooms[:t], strict=True)), arb(0))
 
     def residual(self, weights: arb) -> arb:
         """Of every exact residual."""
@@ -117,18 +136,16 @@ class Box:
 class Step:
     """A block, and what it may add to an exact step."""
 
-    def __init__(self, block: Block, box: Box) -> None:
-        self.block, self.box = block, box
+    def __init__(self, block: Block, box: Box, rate: float) -> None:
+        self.block, self.box, self.rate = block, box, _arb(rate)
         self._check_link(box.target)
         self.sums = [(_arb(beta), _arb(factor)) for beta, factor in block.sums]
         products = [(beta * factor, beta) for beta, factor in block.sums]
         self.gains = [_arb(gain) for gain, _ in products]
-        self.gain = abs(_arb(sum((gain for gain, _ in products), Fraction(box.target.algorithm.learning_rate))))
+        self.gain = abs(_arb(sum((gain for gain, _ in products), Fraction(rate))))
         self.whole = abs(_arb(sum((gain for gain, _ in products), Fraction(0))))
         self.mirrored = Mirrored([(_arb(beta), _arb(gain)) for gain, beta in products])
-        l2 = [
-            Fraction(box.target.algorithm.learning_rate) * Fraction(box.target.algorithm.l2) * p for p in box.penalised
-        ]
+        l2 = [Fraction(rate) * Fraction(box.target.algorithm.l2) * p for p in box.penalised]
         self.decay = _arb(max(abs(sum(each, Fraction(0)) + held) for each, held in zip(block.decays, l2, strict=True)))
         self.decayed = _arb(max(sum((abs(z) for z in each), Fraction(0)) for each in block.decays))
         self.kept = _arb(max(abs(sum(each, Fraction(1))) for each in block.decays))
@@ -160,7 +177,7 @@ class Step:
             mean = _least((2 * box.start).sqrt() + apart * box.length + link, reach)
         bent = self._departure(reach, mean) + self.gain * mean + self._passed(reach) * link
         most = sum((abs(factor) for _, factor in self.sums), arb(0))  # no mean exceeds what it averages
-        bent = _least(bent, most + box.rate * mean)
+        bent = _least(bent, most + self.rate * mean)
         run, added = self._run(size + mirror, reach, score, written)
         gates = self._gates((size + mirror) * (1 + self.decayed) + added, score, written)
         total = box.outputs * box.length * bent + self.decay * size + run + gates
@@ -199,7 +216,7 @@ class Step:
         """The proximal map of weights up to ``size``, in the Euclidean norm."""
         box, total = self.box, arb(0)
         for gate, held in zip(self.block.gates, box.penalised, strict=True):
-            wanted = box.rate * box.l1 * held
+            wanted = self.rate * box.l1 * held
             if gate is None:
                 total += wanted**2
                 continue

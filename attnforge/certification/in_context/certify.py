@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -46,20 +46,28 @@ def certify_box(network: Network, target: Iteration, dtype: str) -> Certificate:
     box = DataBox(target.data_bound, values, examples)
     steps = read_steps(network, target, dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
-        parts = box_drift(steps, target.algorithm, target.features, machine(dtype), box)
+        parts = box_drift(steps, target, machine(dtype), box)
     reach = f"prompts of {'' if target.examples else 'at most '}{examples:,} examples"
-    return certificate_of(network, target, dtype, parts, (reach, KERNEL), ((-target.data_bound, target.data_bound),))
+    domain = ((-target.data_bound, target.data_bound),)
+    if target.spectrum is None:
+        return certificate_of(network, target, dtype, parts, (reach, KERNEL), domain)
+    said = (reach, target.condition, KERNEL)
+    return certificate_of(network, target, dtype, parts, said, domain, status="conditional")
 
 
-def certify_prompt(network: Network, target: Iteration, dtype: str, x: Array, y: Array) -> Certificate:
-    """A bound of |network - exact weights|, entry by entry, for examples x (n, d) and y (n,)."""
+def certify_prompt(
+    network: Network, target: Iteration, dtype: str, x: Array, y: Array, sample_weight: Array | None = None
+) -> Certificate:
+    """A bound of |network - exact weights|, entry by entry, for examples x (n, d) and y (n,) of some weights (n,)."""
     steps = read_steps(network, target, dtype)
-    inputs, labels = target.augmented(x), target.labels(y)
+    inputs, labels = target.problem(x, y, sample_weight)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow becomes an infinite bound, and is refused
-        found = prompt_drift(steps, target.algorithm, target.features, machine(dtype), inputs, labels)
-    data = hashlib.sha256(np.ascontiguousarray(x).tobytes() + np.ascontiguousarray(y).tobytes()).hexdigest()
-    reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}"
-    drift = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
+        found = prompt_drift(steps, target, machine(dtype), inputs, labels)
+    given = (x, y) if sample_weight is None else (x, y, sample_weight)
+    data = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in given)).hexdigest()
+    scaled = "" if sample_weight is None else ", times the roots of their weights as float64 has these products"
+    reach = f"one prompt: the {len(x):,} examples with SHA-256 {data[:16]}{scaled}"
+    drift: dict[str, Any] = {"step": found.step, "contraction": found.contraction, "minimiser": found.minimiser}
     return certificate_of(network, target, dtype, found.parts, (reach, ORDERED), (), **drift)
 
 
@@ -103,6 +111,7 @@ def certificate_of(
     parts: Mapping[str, float],
     assumptions: tuple[str, ...],
     domain: tuple[tuple[float, float], ...],
+    status: Literal["proved", "conditional"] = "proved",
     **drift: Any,
 ) -> Certificate:
     """The certificate whose bound is the sum of the parts; refused where that is not finite."""
@@ -114,5 +123,5 @@ def certificate_of(
         )
     said = (arithmetic(dtype), *assumptions)
     return Certificate(
-        "proved", bound, "sup", parts, said, dtype, domain, digest(network), target_digest(target), **drift
+        status, bound, "sup", parts, said, dtype, domain, digest(network), target_digest(target), **drift
     )

@@ -63,29 +63,29 @@ def certify_average(
 
 
 @dataclass(frozen=True, eq=False)
-class _Held:
+class Held:
     """Bounds (rows, features): ``size`` of numbers in exact arithmetic, ``off`` of how far the run's are from them."""
 
     size: Up
     off: Up
 
-    def times(self, matrix: Array, machine: Machine) -> _Held:
+    def times(self, matrix: Array, machine: Machine) -> Held:
         """After a product with a matrix, its terms added in any order."""
         size, off = self.size @ Up.of(matrix), self.off @ Up.of(matrix)
         charged = np.array([gamma(int(k), machine.roundoff) for k in count_roundings(matrix)])
         lost = (matrix != 0).sum(axis=0) * machine.underflow
-        return _fitting(_Held(size, off + charged * (size + off) + lost), machine)
+        return _fitting(Held(size, off + charged * (size + off) + lost), machine)
 
-    def plus(self, constant: Array | None, machine: Machine) -> _Held:
+    def plus(self, constant: Array | None, machine: Machine) -> Held:
         """After adding a constant: exact where either side is zero."""
         if constant is None:
             return self
         size, rounds = self.size + constant, (self.run.values > 0) & (constant != 0)
-        return _fitting(_Held(size, self.off + machine.roundoff * rounds * (size + self.off)), machine)
+        return _fitting(Held(size, self.off + machine.roundoff * rounds * (size + self.off)), machine)
 
-    def cast(self, machine: Machine) -> _Held:
+    def cast(self, machine: Machine) -> Held:
         """After a cast from float64."""
-        return _fitting(_Held(self.size, self.off + machine.cast(self.run)), machine)
+        return _fitting(Held(self.size, self.off + machine.cast(self.run)), machine)
 
     @property
     def run(self) -> Up:
@@ -194,7 +194,7 @@ class _Head:
         eta = off + model.subtraction(apart, both) + model.exponentials()
         return Weights(relative, moved.values, eta.values)
 
-    def _held(self, points: Up, x: Up, y: Up) -> tuple[_Held, _Held]:
+    def _held(self, points: Up, x: Up, y: Up) -> tuple[Held, Held]:
         """Query and example tokens, from the sizes of what float64 makes of the data."""
         if self.target.kernel == "softmax":
             tokens = (points, points * 0.0), (_beside(x, y), _beside(x, y) * 0.0)
@@ -204,10 +204,10 @@ class _Head:
             off = _beside(unit * x, gamma(d + 2) * square + d * 2.0**-1021, y * 0.0)
             apart = 1.0 + Up.of(unit)
             tokens = (apart * points, unit * points), (_beside(apart * x, (1.0 + Up.of(gamma(d + 2))) * square, y), off)
-        asking, told = (_Held(*token).cast(self.machine) for token in tokens)
+        asking, told = (Held(*token).cast(self.machine) for token in tokens)
         return asking, told
 
-    def _scores(self, asking: _Held, told: _Held, scores: Up) -> tuple[Up, Up]:
+    def _scores(self, asking: Held, told: Held, scores: Up) -> tuple[Up, Up]:
         """How far (q, n) the run's scores are from the kernel's, before the largest is subtracted; and their sizes.
 
         ``scores`` bounds the kernel's. No partial sum of products is larger than the sum of the positive ones, or of
@@ -226,11 +226,11 @@ class _Head:
         made = both + (width - 1) * (partial + model.score(width) * both)
         return off + model.score(1) * made + 4 * width * machine.underflow, both
 
-    def _wrong_answers(self, told: _Held) -> Up:
+    def _wrong_answers(self, told: Held) -> Up:
         """How far (n, k) what the head answers for an example is from its labels, in exact arithmetic."""
         return told.size @ self.wrong_answers
 
-    def _values(self, told: _Held, n: int) -> _Held:
+    def _values(self, told: Held, n: int) -> Held:
         """The values that are summed up; refused where their sums may overflow."""
         values = told.times(self.value, self.machine)
         largest = float(values.run.most())
@@ -272,7 +272,7 @@ def _refuse(wanted: str, got: str) -> NoReturn:
     raise CertificateError(f"The proof of kernel regression reads {wanted}", got, "Rebuild the network")
 
 
-def _fitting(held: _Held, machine: Machine) -> _Held:
+def _fitting(held: Held, machine: Machine) -> Held:
     largest = float(held.run.most())
     if not largest < machine.largest / 2:
         got = f"one of about {largest:.3g}"

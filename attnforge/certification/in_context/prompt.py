@@ -14,6 +14,9 @@ $R_{t+1} = q_t R_t + |r_t|$ with $q_t$ the smaller of q and the norm of $J_t$, a
 more columns of errors, of all parts together and of float64. The same recursion bounds the drift once more, and with q
 says how fast the stack converges: it ends within $R_T + |v_{T+1} - v_T|/(1 - q)$ of the minimiser.
 
+**Steps that expand**, made for the spectrum of a quadratic objective, are carried by eigenvectors instead
+(:mod:`.spectral`), and end within $|p_T(H)| |w_0 - w^*|$ of the minimiser.
+
 How far the two state tokens of one output are from mirror images is a register of its own, which the sum over examples
 does not read: it keeps $1 + \text{decay}$ of itself and is bounded by that recursion, in the Euclidean norm alone.
 """
@@ -22,20 +25,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, down, gamma, spectral_norm
+from attnforge.balls import Balls, Machine, Up, down, gamma, spectral_norm, up
 from attnforge.certification.in_context.aggregation import rounding, transmission, truncation, variation
 from attnforge.certification.in_context.links import NOTHING, Sizes, gate_error, residual_error
 from attnforge.certification.in_context.range import check_range
 from attnforge.certification.in_context.reading import Step
+from attnforge.certification.in_context.spectral import Commuting, eigenvalues
 from attnforge.certification.registers import Registers
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.link_row import LOGISTIC_BEND
+from attnforge.targets.in_context import Iteration
 from attnforge.targets.in_context.algorithm import Algorithm
 from attnforge.targets.in_context.features import Features
 
@@ -67,36 +73,92 @@ class Drift:
     minimiser: float | None
 
 
-def prompt_drift(
-    steps: Sequence[Step], algorithm: Algorithm, features: Features, machine: Machine, x: Array, y: Array
-) -> Drift:
+def prompt_drift(steps: Sequence[Step], target: Iteration, machine: Machine, x: Array, y: Array) -> Drift:
     """The bounds for examples x (n, d) and y (n, K): K classes as unit vectors, labels 0 and 1."""
-    problem, registers = _Problem(algorithm, features, machine, x, y), Registers()
-    v, mirror, errors = np.zeros((x.shape[1], y.shape[1])), NOTHING, []
-    block = registers.start(Up.zeros(v.size, len(PARTS) + 2))
-    for step in steps:
-        tube = registers.length(block)[-2:].sum()
+    problem, v, mirror, errors = _Problem(target.algorithm, target.features, machine, x, y), target.start, NOTHING, []
+    of = {target.algorithm: problem}
+    held = machine.cast(Up.of(v))  # of first weights, in tokens
+    first = columns({"rounding": held})
+    carrier = _Expanding(problem, target, first) if target.spectrum else _Contracting(first)
+    for t, step in enumerate(steps):
+        algorithm = target.at(t)
+        problem = of.setdefault(algorithm, problem.at(algorithm))
+        tube = carrier.length()[-2:].sum()
         here, lost = problem.step_error(step, v, tube, mirror), problem.iteration_rounding(v, tube)
-        jacobian, slopes = problem.jacobian(v, tube), problem.gate_slopes(v, tube)
-        q = problem.contraction(v, tube).least(problem.steepness(jacobian, slopes))
-        block = registers.step(block, jacobian, slopes, q, columns(here, lost))
+        carrier.step(problem, v, tube, columns(here, lost))
         mirror = mirror * growth(step) + unmirrored({name: part.norm().norm() for name, part in here.items()})
         errors.append(here)
         v = problem.step(v)
-    network, reference = registers.length(block)[-2], registers.length(block)[-1]
-    q, change = problem.contraction(v, network + reference), Up.of(Balls.exact(problem.step(v)) - Balls.exact(v))
-    change = change.norm().norm() + problem.iteration_rounding(v, network + reference).norm().norm()
-    away = network + (change + (1.0 + q) * reference) / down(1 - float(q))
+    q, minimiser = carrier.convergence(problem, v)
     names = [name for name in PARTS if any(name in each for each in errors)]
     largest = max((columns(each)[:, : len(PARTS)] for each in errors), key=lambda each: float(each.sum().most()))
-    totals = registers.swept(block)
+    totals = carrier.swept()
     parts = within(_worst(totals[:, : len(PARTS)]), float(totals[:, -2].most()))
     return Drift(
         {name: part for name, part in zip(PARTS, parts, strict=True) if name in names},
         {name: part for name, part in zip(PARTS, largest.most(0).values.tolist(), strict=True) if name in names},
         float(q),
-        float(away) if float(q) < 1 else None,
+        minimiser,
     )
+
+
+class _Contracting:
+    """Errors through steps that do not expand: by their Jacobians, entry by entry, and by Lipschitz constants."""
+
+    def __init__(self, first: Up) -> None:
+        self.registers = Registers()
+        self.block = self.registers.start(first)
+
+    def length(self) -> Up:
+        return self.registers.length(self.block)
+
+    def step(self, problem: _Problem, v: Array, tube: Up, local: Up) -> None:
+        jacobian, slopes = problem.jacobian(v, tube), problem.gate_slopes(v, tube)
+        q = problem.contraction(v, tube).least(problem.steepness(jacobian, slopes))
+        self.block = self.registers.step(self.block, jacobian, slopes, q, local)
+
+    def swept(self) -> Up:
+        return self.registers.swept(self.block)
+
+    def convergence(self, problem: _Problem, v: Array) -> tuple[Up, float | None]:
+        """The factor of another step, and how far the minimiser may be; None where nothing says so."""
+        network, reference = self.length()[-2], self.length()[-1]
+        q = problem.contraction(v, network + reference)
+        return q, problem.away(v, network, reference, q)
+
+
+class _Expanding:
+    """Errors through steps of a quadratic objective that may expand, by eigenvectors."""
+
+    def __init__(self, problem: _Problem, target: Iteration, first: Up) -> None:
+        spectrum = eigenvalues(problem.hessian)
+        ends = down(float(spectrum.mid[0] - spectrum.rad[0])), float(Up.of(spectrum).most())
+        target.check_eigenvalues(*ends)
+        self.errors, self.ends = Commuting(spectrum, target.start.size, first.norm(-2)), ends
+        self.steps, self.first = target.steps, target.start
+
+    def length(self) -> Up:
+        return self.errors.length()
+
+    def step(self, problem: _Problem, _v: Array, _tube: Up, local: Up) -> None:
+        self.errors.step(problem.algorithm.learning_rate, local.norm(-2))
+
+    def swept(self) -> Up:
+        return self.errors.swept()[None]
+
+    def convergence(self, problem: _Problem, v: Array) -> tuple[Up, float | None]:
+        """The factor of a step on average, and how far the minimiser may be.
+
+        That is p_T of the first distance to it, of which one more step, of constant size, knows enough.
+        """
+        network, reference = self.swept()[0, -2], self.swept()[0, -1]
+        constant = problem.at(replace(problem.algorithm, learning_rate=2 / sum(self.ends)))
+        away = constant.away(v, network, reference, constant.contraction(v, network + reference))
+        if away is None:
+            return self.errors.grown(), None
+        apart = Up.of(Balls.exact(v) - Balls.exact(self.first)).norm().norm()  # v to w_0, and on to the minimiser
+        reached = network + self.errors.grown() * (apart + away)
+        return Up.of(up(float(self.errors.grown()) ** (1 / self.steps))), float(reached.least(away))
 
 
 def columns(here: Parts, lost: Up | None = None) -> Up:
@@ -135,11 +197,34 @@ class _Problem:
         penalty = algorithm.l2 * self.penalised
         self.least = self._least(penalty) if self.is_linear else float(penalty.min())
 
+    def at(self, algorithm: Algorithm) -> _Problem:
+        """The same examples with another step size."""
+        found = copy(self)
+        found.algorithm = algorithm
+        for name in ("_linear", "_linear_norm"):  # that depend on it
+            found.__dict__.pop(name, None)
+        return found
+
+    @cached_property
+    def hessian(self) -> Balls:
+        """That of squares, X^T X / n + penalty."""
+        penalty = Balls.exact(np.diag(self.algorithm.l2 * self.penalised))
+        return Balls.exact(self.x.T) @ Balls.exact(self.x) * self.inverse + penalty
+
     def _least(self, penalty: Array) -> float:
         """A lower bound of the smallest eigenvalue of X^T X / n + penalty: any c less the norm of c minus it."""
-        hessian = Balls.exact(self.x.T) @ Balls.exact(self.x) * self.inverse + Balls.exact(np.diag(penalty))
         c = float(self.largest + penalty.max())
-        return max(down(c - float(spectral_norm(Balls.exact(c * np.eye(len(penalty))) - hessian))), 0.0)
+        return max(down(c - float(spectral_norm(Balls.exact(c * np.eye(len(penalty))) - self.hessian))), 0.0)
+
+    def away(self, v: Array, network: Up, reference: Up, q: Up) -> float | None:
+        """How far a run this far from the exact iterate, and v as float64 has it, are from the minimiser.
+
+        The next step of a map with Lipschitz constant q says so; None where that is 1.
+        """
+        change = Up.of(Balls.exact(self.step(v)) - Balls.exact(v)).norm().norm()
+        change = change + self.iteration_rounding(v, network + reference).norm().norm()
+        away = network + (change + (1.0 + q) * reference) / down(1 - float(q))
+        return float(away) if float(q) < 1 else None
 
     def step(self, v: Array) -> Array:
         return self.algorithm.step(self.x, self.y, v)
@@ -197,7 +282,8 @@ class _Problem:
     @cached_property
     def _linear(self) -> Balls:
         """That of squares, everywhere."""
-        return self._jacobian(Balls.exact(np.ones((len(self.x), 1, 1))))
+        k = self.y.shape[1]
+        return self._jacobian(Balls.exact(np.broadcast_to(np.eye(k), (len(self.x), k, k))))
 
     @cached_property
     def _linear_norm(self) -> Up:

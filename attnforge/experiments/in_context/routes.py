@@ -45,7 +45,7 @@ def by_sharpness(task: Problem, dtype: str, heads: int, count: int) -> list[Row]
 
     def error(beta: float) -> float:
         sharpness = replace(chosen, aggregation=beta)
-        net = built.with_network(stacked(block(built.algorithm, built.features, sharpness), built.target))
+        net = built.with_network(stacked([block(built.algorithm, built.features, sharpness)], built.target))
         return norm(task.attention(net)[0] - exact) / norm(exact)
 
     betas = [*np.geomspace(1e-7, 1.0, count).tolist(), chosen.aggregation]

@@ -5,6 +5,7 @@ from attnforge.targets.in_context.attention_head import AttentionHead, HeadShape
 from attnforge.targets.in_context.features import Features
 from attnforge.targets.in_context.iteration import Iteration
 from attnforge.targets.in_context.kernel import KernelAverage
+from attnforge.targets.in_context.kernel_system import KernelSystem
 from attnforge.targets.in_context.prompt_formula import PromptFormula
 from attnforge.targets.in_context.prompt_target import PromptTarget
 
@@ -15,6 +16,7 @@ __all__ = [
     "HeadShape",
     "Iteration",
     "KernelAverage",
+    "KernelSystem",
     "PromptFormula",
     "PromptTarget",
 ]

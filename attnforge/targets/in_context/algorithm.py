@@ -71,9 +71,11 @@ class Algorithm:
         return (np.arange(inputs) < inputs - self.free).astype(np.float64)
 
     def targets(self, y: Any, outputs: int) -> Any:
-        """Values (..., n) as the y (..., n, K) of tokens: labels around zero, classes as unit vectors."""
+        """Values as the y (..., n, K) of tokens: labels around zero, classes as unit vectors, numbers of K outputs."""
         if self.link == "softmax":
             return _unit_vectors(y, outputs)
+        if outputs > 1:
+            return y
         return (y - self.label_shift)[..., None]
 
     @property

@@ -121,6 +121,7 @@ def prompt(features: Features, x: Any, y: Any, start: Any = None) -> Any:
     tokens[..., :ahead, :] = _like(x, features.constants())
     first, mirrored = places(n)
     if start is not None:
+        start = _like(x, start) if isinstance(start, np.ndarray) else start
         for i in range(features.states):
             sign, k = (1.0, i) if features.outputs > 1 else (1.0 - 2.0 * i, 0)
             tokens[..., i, features.w] = sign * start[..., :, k]

@@ -172,12 +172,13 @@ def tokens(kernel: Kernel, x: Any, y: Any, queries: Any) -> tuple[Any, Any]:
     (array([[2.]]), array([[0., 0., 7.], [3., 9., 8.]]))
     """
     if kernel == "softmax":
-        return queries, _side_by_side(x, y)
+        return queries, side_by_side(x, y)
     queries, x = queries - x[..., :1, :], x - x[..., :1, :]
-    return queries, _side_by_side(x, (x * x).sum(-1)[..., None], y)
+    return queries, side_by_side(x, (x * x).sum(-1)[..., None], y)
 
 
-def _side_by_side(*parts: Any) -> Any:
+def side_by_side(*parts: Any) -> Any:
+    """Columns, NumPy's or torch's."""
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts, axis=-1)
     import torch

@@ -245,7 +245,7 @@ def test_sums_depart_from_the_gradient_by_less_than_their_bound():
     length = len(net.block)
     with precision():
         box = Box(net.target, machine("float64"))
-        step = Step(read(net.network.layers[:length], net.target.features), box)
+        step = Step(read(net.network.layers[:length], net.target.features), box, net.algorithm.learning_rate)
         for seed in range(5):
             rng = np.random.default_rng(seed)
             x, rho = rng.uniform(-1, 1, (3, 2)), rng.uniform(-1, 1, 3) * 10.0**seed
