@@ -19,7 +19,7 @@ from attnforge.theorems.programs.build import build
 LIMIT = 2048  # lengths up to which the largest proved one is looked for
 
 
-def compile(  # noqa: A001, as the root has it
+def compile(
     program: Labels | Numbers | Entry,
     vocabulary: Sequence[Any] | None = None,
     max_length: int | None = None,
@@ -104,5 +104,3 @@ def _largest(program: Labels | Numbers, vocabulary: Sequence[Any], dtype: str, l
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good
-
-

@@ -59,17 +59,17 @@ class Entry:
 def reverse(_vocabulary: Sequence[Any]) -> Labels | Numbers:
     """Attend to the position that is as far from the end as mine is from the start."""
     opposite = (length - 1 - indices).named("opposite")
-    return aggregate(select(indices, opposite, "=="), tokens).named("reversed")  # type: ignore[no-any-return]
+    return aggregate(select(indices, opposite, "=="), tokens).named("reversed")
 
 
 def sort(_vocabulary: Sequence[Any]) -> Labels | Numbers:
     """Attend to the token whose rank is my position."""
-    return aggregate(select(rank(tokens), indices, "=="), tokens).named("sorted")  # type: ignore[no-any-return]
+    return aggregate(select(rank(tokens), indices, "=="), tokens).named("sorted")
 
 
 def histogram(_vocabulary: Sequence[Any]) -> Labels | Numbers:
     """Count the tokens that are mine."""
-    return selector_width(select(tokens, tokens, "==")).named("count")  # type: ignore[no-any-return]
+    return selector_width(select(tokens, tokens, "==")).named("count")
 
 
 def most_frequent(vocabulary: Sequence[Any]) -> Labels | Numbers:
@@ -78,7 +78,7 @@ def most_frequent(vocabulary: Sequence[Any]) -> Labels | Numbers:
     count = selector_width(select(tokens, tokens, "==")).named("count")
     standing = size * count - numbers(place, tokens)
     best = aggregate(everything.largest(standing), standing).named("best")
-    return labels(lambda value: vocabulary[-value % size], best).named("most frequent")  # type: ignore[no-any-return]
+    return labels(lambda value: vocabulary[-value % size], best).named("most frequent")
 
 
 def majority(vocabulary: Sequence[Any]) -> Labels | Numbers:
@@ -95,7 +95,7 @@ def count_compare(vocabulary: Sequence[Any]) -> Labels | Numbers:
 def parity(vocabulary: Sequence[Any]) -> Labels | Numbers:
     """Whether the last of the vocabulary comes an odd number of times: counted, then looked up."""
     count = selector_width(where(tokens, lambda token: token == vocabulary[-1])).named("ones")
-    return labels(lambda value: value % 2, count).named("parity")  # type: ignore[no-any-return]
+    return labels(lambda value: value % 2, count).named("parity")
 
 
 def _any(condition: Labels, over: Any) -> Labels:
@@ -150,7 +150,7 @@ def induction(_vocabulary: Sequence[Any]) -> Labels | Numbers:
     """What came after the last earlier token that is mine: the last position whose previous token is my token."""
     previous = aggregate(select(indices, indices - 1, "=="), tokens).named("previous")
     assert isinstance(previous, Labels)
-    return aggregate((select(previous, tokens, "==") & upto).last(), tokens).named("next")  # type: ignore[no-any-return]
+    return aggregate((select(previous, tokens, "==") & upto).last(), tokens).named("next")
 
 
 WHICH = 2
@@ -206,7 +206,7 @@ def _two_kinds(vocabulary: Sequence[Any]) -> Callable[[list[Any], Any], bool]:
         if token not in pairs:
             stack.append(token)
             return len(stack) <= DEEPEST
-        return bool(stack) and stack.pop() == pairs[token]
+        return bool(stack) and bool(stack.pop() == pairs[token])
 
     return step
 
@@ -251,7 +251,7 @@ def _addition(sequence: Sequence_, _vocabulary: Sequence[Any]) -> Sequence_:
 
 
 def _is_balanced(sequence: Sequence_, vocabulary: Sequence[Any]) -> bool:
-    return _prefix_states(_one_kind(vocabulary), sequence)[-1] == "T"
+    return bool(_prefix_states(_one_kind(vocabulary), sequence)[-1] == "T")
 
 
 COLUMNS = tuple(f"{a}+{b}" for a in range(10) for b in range(10))
@@ -279,9 +279,11 @@ LIBRARY = (
         "histogram",
         "how often each token comes",
         histogram,
-        lambda sequence, _: [sequence.count(token) for token in sequence]
-        if len(sequence) < 64
-        else list(map(Counter(sequence).__getitem__, sequence)),
+        lambda sequence, _: (
+            [sequence.count(token) for token in sequence]
+            if len(sequence) < 64
+            else list(map(Counter(sequence).__getitem__, sequence))
+        ),
         tuple("abcdefgh"),
         tuple("abc"),
         1000,

@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """One register: exact values, one a token; its features (n, size) as they run; the largest difference, its bound."""
+    """One register: exact values, one a token; its features (n, size) as they run; the largest error, its bound."""
 
     name: str
     layer: int

@@ -238,5 +238,3 @@ def _certificate(
         bounds,
         (arithmetic(dtype),),
     )
-
-

@@ -113,8 +113,8 @@ def _query_errors(scores: Scores, number: dict[Key, Balls], constant: Balls, at:
     only = _only_number(scores, number)
     if only is None:
         shape = (len(at.mid), scores.head.query.shape[1])
-        off, sizes = scores.query_error().values, scores.query_sizes().values
-        return Up(np.broadcast_to(off, shape)), Up(np.broadcast_to(sizes, shape))
+        everywhere = scores.query_error().values, scores.query_sizes().values
+        return Up(np.broadcast_to(everywhere[0], shape)), Up(np.broadcast_to(everywhere[1], shape))
     query = scores.head.query
     value = Up.of((at - constant) * number[only.register.key].inverse())
     error = value * only.relative + only.leakage + only.rounding

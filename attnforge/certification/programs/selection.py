@@ -53,7 +53,7 @@ class Levels:
 
 @dataclass(frozen=True)
 class Selection:
-    """What is proved of a selection: ``gap`` to keys that are not selected, ``spread``, how far two selected may differ.
+    """What is proved of a selection: the ``gap`` to other keys, and ``spread``, how far two selected ones may differ.
 
     Where there is a constant key: ``level`` (low, high) of selected scores relative to it, and ``other`` the highest of
     those that do not meet the conditions. None is what cannot occur. All numbers are exact.
@@ -338,5 +338,7 @@ def _run_errors(reading: _Reading) -> tuple[Fraction, Fraction]:
 
 def _exact(value: float) -> Fraction:
     if not np.isfinite(value):
-        raise CertificateError("Scores and their errors are finite", f"{value}", "Use a smaller length or a wider dtype")
+        raise CertificateError(
+            "Scores and their errors are finite", f"{value}", "Use a smaller length or a wider dtype"
+        )
     return Fraction(value)

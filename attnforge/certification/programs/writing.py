@@ -1,4 +1,4 @@
-r"""What a layer writes: the mean of values, register by register, and what it does to registers that it should not touch.
+r"""What a layer writes: means of values, register by register, and what it does to registers that are not its own.
 
 A head's mean of values $x_k W_V$ is taken to the features by W_O. Where values should be $E x_k$ (a label's code, a
 number's form), the weights depart from it by $W_V W_O - E$, times what registers hold. Weights of keys add:
@@ -87,7 +87,7 @@ def mean_written(
     product = Balls.exact(head.value) @ Balls.exact(output)
     wanted = expected(layout, node, register)
     departure = state.nominal(Up.of(product - wanted).values)
-    carried = (state.errors(head.value) + rounding(state, head.value, machine)) @ Up.of(output)
+    carried = _through(state.errors(head.value) + rounding(state, head.value, machine), output)
     if head.memory_values is not None:
         constant = Balls.exact(head.memory_values) @ Balls.exact(output)
         departure = departure.larger(Up.of(constant[0] - encoded(register, default)))
@@ -101,7 +101,7 @@ def mean_written(
 
 
 def _mass(found: Selection, keys: int) -> Up:
-    """What is not selected, relative to what is: others, and the constant key; or, with nothing selected, the tokens."""
+    """What is not selected, relative to what is: others and the constant key; tokens, where nothing is selected."""
     total = Up.of(0.0) if found.gap is None else up_exp(-found.gap) * float(keys)
     if found.level is None and found.other is None:
         return total
@@ -119,7 +119,7 @@ def count_written(scores: Scores, register: Register, found: Selection) -> Writt
     output = head.output[:, register.features]
     assert head.value is not None
     assert head.memory_values is not None
-    tokens = (state.sizes(head.value) + rounding(state, head.value, machine)) @ Up.of(output)
+    tokens = _through(state.sizes(head.value) + rounding(state, head.value, machine), output)
     constant = Balls.exact(head.memory_values) @ Balls.exact(output)
     departure = Up.of(constant[0] - encoded(register, 1)).most()
     level = Fraction(0) if found.level is None else max(abs(found.level[0]), abs(found.level[1]))
@@ -184,7 +184,12 @@ def _mean_rounding(scores: Scores, sizes: Up, output: Array) -> Up:
     arithmetic = scores.arithmetic
     mean = sizes * arithmetic.mean() + arithmetic.lost(sizes)
     factors = Up.of([gamma(int(count), scores.machine.roundoff) for count in _output_roundings(output)])
-    return mean @ Up.of(output) + ((sizes + mean) @ Up.of(output)) * factors
+    return _through(mean, output) + _through(sizes + mean, output) * factors
+
+
+def _through(sizes: Up, weights: Array) -> Up:
+    """Of numbers of these sizes (v,), times weights (v, r): (r,)."""
+    return (Up(sizes.values[None, :]) @ Up.of(weights))[0]
 
 
 def _output_rounding(scores: Scores, output: Array) -> float:
@@ -195,7 +200,7 @@ def _output_rounding(scores: Scores, output: Array) -> float:
 def _output_roundings(output: Array) -> Array:
     """Roundings (size,) of means times W_O: sums of what is not zero, and products that are rounded."""
     inexact = ~np.all(is_power_of_two(output), axis=0)
-    return np.maximum(np.count_nonzero(output, axis=0) - 1.0, 0.0) + inexact
+    return np.asarray(np.maximum(np.count_nonzero(output, axis=0) - 1.0, 0.0) + inexact)
 
 
 def _range(register: Register) -> float:
@@ -232,7 +237,7 @@ def written_by_mistake(heads: list[tuple[Scores, Register]]) -> Up:
     for scores, register in heads:
         means, beside = _mean_sizes(scores), scores.head.output.copy()
         beside[:, register.features] = 0.0
-        stray, whole = stray + means @ Up.of(beside), whole + means @ Up.of(scores.head.output)
+        stray, whole = stray + _through(means, beside), whole + _through(means, scores.head.output)
         terms += np.count_nonzero(scores.head.output, axis=0)
     factors = Up.of([gamma(int(count + 1) if count > 1 else 0, machine.roundoff) for count in terms])
     return stray + whole * factors

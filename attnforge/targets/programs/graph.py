@@ -11,7 +11,7 @@ from attnforge.targets.programs.language import Values
 MOST_NODES = 10_000
 
 
-def in_order(program: Values) -> list[Values]:
+def in_order(program: Any) -> list[Values]:
     """All nodes, operands first; a program that computes a value from itself is refused, naming the operation."""
     if not isinstance(program, Values):
         got = f"{type(program).__name__}"
@@ -36,7 +36,7 @@ def in_order(program: Values) -> list[Values]:
     return list(done.values())
 
 
-def check_vocabulary(vocabulary: Sequence[Any]) -> tuple[Hashable, ...]:
+def check_vocabulary(vocabulary: Any) -> tuple[Hashable, ...]:
     """Distinct labels, at least one."""
     if isinstance(vocabulary, str) or not isinstance(vocabulary, Sequence) or not len(vocabulary):
         raise TargetError("A vocabulary is a list of at least one token", f"{vocabulary!r:.60}", "Pass a list")

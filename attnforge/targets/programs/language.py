@@ -8,9 +8,9 @@ is said in :mod:`.semantics`, once; here is how they are written down. Operators
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from attnforge.errors import TargetError
 
@@ -43,10 +43,8 @@ class Values:
         """The values it is computed from."""
         return ()
 
-    def named(self, title: str) -> Any:
+    def named(self, title: str) -> Self:
         """The same under a name."""
-        from dataclasses import replace
-
         return replace(self, title=title)
 
 
@@ -289,8 +287,9 @@ positions = Positions()
 length = Width(Selector(), title="length")
 
 
-def combine(*terms: tuple[Scalar, Numbers | Scalar]) -> Combination:
+def combine(*given: tuple[Scalar, Numbers | Scalar]) -> Combination:
     """Numbers and constants, each times a constant."""
+    terms: tuple[tuple[Any, Any], ...] = given  # whatever a caller may pass
     kept, constant = [], Fraction(0)
     for factor, number in terms:
         if not isinstance(factor, int | Fraction) or isinstance(factor, bool):
@@ -335,10 +334,12 @@ def _function(function: Any, arguments: tuple[Values, ...], name: str) -> Callab
         got = ", ".join(type(each).__name__ for each in arguments)
         raise TargetError(f"`{name}` takes one or two sequences of labels, or one of numbers", got or "none")
     if isinstance(function, Mapping):
-        return function.__getitem__
+        found: Callable[..., Any] = function.__getitem__
+        return found
     if not callable(function):
         raise TargetError(f"`{name}` takes a function or a mapping", f"{function!r:.40}", "Pass one")
-    return function
+    taken: Callable[..., Any] = function
+    return taken
 
 
 def select(keys: Values, queries: Values, relation: str | Callable[[Any, Any], bool] = "==") -> Selector:
@@ -347,7 +348,8 @@ def select(keys: Values, queries: Values, relation: str | Callable[[Any, Any], b
     Labels take ==, !=, <, <=, >, >= or a function of two labels, the key's first; numbers ==, and integers the rest.
     Positions (``indices`` on both sides) are compared by order without further heads.
     """
-    for each in (keys, queries):
+    given: tuple[Any, ...] = (keys, queries)
+    for each in given:
         if not isinstance(each, Values):
             got = f"{type(each).__name__}"
             raise TargetError("`select` compares values over the sequence", got, "Use `where` for constants")
@@ -380,14 +382,12 @@ upto = select(indices, indices, "<=")
 
 def aggregate(selector: Selector, values: Values, default: Any = None) -> Labels | Numbers:
     """Labels: the one that all selected tokens share; numbers: their mean. Without any, ``default``: None, or 0."""
-    if not isinstance(selector, Selector):
-        got = f"{type(selector).__name__}"
-        raise TargetError("`aggregate` takes a selection first, then values", got, "Make one with `select`")
+    _check_selector("aggregate", selector)
     if isinstance(values, Numbers):
         return NumberAggregate(selector, values, combine((1, 0 if default is None else default)).constant)
     if isinstance(values, Labels):
         return LabelAggregate(selector, values, default)
-    raise TargetError("`aggregate` averages values over the sequence", f"{type(values).__name__}")
+    raise TargetError("`aggregate` averages values over the sequence", f"{type(values).__name__}", "Use `labels`")
 
 
 def mean(values: Numbers, over: Selector = everything) -> Numbers:
@@ -397,9 +397,14 @@ def mean(values: Numbers, over: Selector = everything) -> Numbers:
 
 def selector_width(selector: Selector) -> Width:
     """How many tokens are selected."""
-    if not isinstance(selector, Selector):
-        raise TargetError("`selector_width` takes a selection", f"{type(selector).__name__}", "Make one with `select`")
+    _check_selector("selector_width", selector)
     return Width(selector)
+
+
+def _check_selector(name: str, selector: Any) -> None:
+    if not isinstance(selector, Selector):
+        got = f"{type(selector).__name__}"
+        raise TargetError(f"`{name}` takes a selection first", got, "Make one with `select`")
 
 
 def rank(order: Labels) -> Rank:

@@ -263,7 +263,9 @@ class Typed:
             case Square(number):
                 return [Cell(Fraction(i), Fraction(i), i * i) for i in self._integers(node, number)]
             case LabelTable(_, (Numbers() as number,)) | NumberTable(_, (Numbers() as number,)):
-                return _joined([Cell(Fraction(i), Fraction(i), self._call(node, i)) for i in self._integers(node, number)])
+                return _joined(
+                    [Cell(Fraction(i), Fraction(i), self._call(node, i)) for i in self._integers(node, number)]
+                )
             case _:
                 raise TargetError("This is no function of one number", node.operation)
 
@@ -322,7 +324,7 @@ class Typed:
     def _holds(atom: Atom, key: Any, query: Any) -> bool:
         what = f"`select` of {atom.keys.operation} by {atom.queries.operation}"
         try:
-            result = atom.holds(key, query)
+            result: Any = atom.holds(key, query)
         except Exception as error:
             got = f"{type(error).__name__}: {error} at {(key, query)!r:.60}"
             raise TargetError(f"{what}: the relation takes all labels that occur", got) from error
@@ -430,4 +432,6 @@ def _joined(cells: list[Cell]) -> list[Cell]:
 def _check_cells(node: Values, count: int) -> None:
     if count > MOST_CELLS:
         remedy = "Use a smaller `max_length`"
-        raise RefusalError(f"{node.operation}: a lookup tells at most {MOST_CELLS:,} values apart", f"{count:,}", remedy)
+        raise RefusalError(
+            f"{node.operation}: a lookup tells at most {MOST_CELLS:,} values apart", f"{count:,}", remedy
+        )

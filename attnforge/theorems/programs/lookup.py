@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.network import Head
 from attnforge.targets.programs.forms import Cell
-from attnforge.targets.programs.language import LabelTable, Labels, NumberTable
+from attnforge.targets.programs.language import Labels, LabelTable, NumberTable
 from attnforge.targets.programs.registers import Layout, Register
 from attnforge.theorems.programs.columns import Columns
 from attnforge.theorems.programs.selection import encoded, written
@@ -52,7 +52,7 @@ def lines(cells: Sequence[Cell], level: float) -> Array:
     """
     slope = intercept = Fraction(0)
     found = [(0.0, 0.0)]
-    for one, two in zip(cells, cells[1:], strict=False):
+    for one, two in pairwise(cells):
         steeper = 2 * Fraction(level) / (two.lower - one.upper)
         slope, intercept = slope + steeper, intercept - steeper * (one.upper + two.lower) / 2
         found.append((float(slope), float(intercept)))
