@@ -113,7 +113,7 @@ def _query_errors(scores: Scores, number: dict[Key, Balls], constant: Balls, at:
     only = _only_number(scores, number)
     if only is None:
         shape = (len(at.mid), scores.head.query.shape[1])
-        everywhere = scores.query_error().values, scores.query_sizes().values
+        everywhere = scores.query_error.values, scores.query_sizes.values
         return Up(np.broadcast_to(everywhere[0], shape)), Up(np.broadcast_to(everywhere[1], shape))
     query = scores.head.query
     value = Up.of((at - constant) * number[only.register.key].inverse())
@@ -176,7 +176,7 @@ def pairs_found(scores: Scores, typed: Typed, node: LabelTable | NumberTable) ->
     for a, label in enumerate(one):
         nominal = tables[1] + _row(tables[0][a]) + base
         shape = (len(two), scores.head.query.shape[1])
-        off, sizes = scores.query_error().values, scores.query_sizes().values
+        off, sizes = scores.query_error.values, scores.query_sizes.values
         winners = nominal.mid.argmax(axis=1)
         wide = Up(np.broadcast_to(off, shape)), Up(np.broadcast_to(sizes, shape))
         weights = _others(scores, nominal, winners, *wide, departures)

@@ -10,6 +10,7 @@ matters only as far as keys differ in a column.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -67,29 +68,34 @@ class Scores:
             if each.is_written and np.any(weights[each.register.features])
         ]  # fmt: skip
 
+    @cached_property
     def query_error(self) -> Up:
         """Of dq, (r,)."""
         return self.state.errors(self.head.query) + rounding(self.state, self.head.query, self.machine)
 
+    @cached_property
     def key_error(self) -> Up:
         """Of dk, (r,)."""
         if self.head.key is None:
             return Up.zeros(self.head.query.shape[1])
         return self.state.errors(self.head.key) + rounding(self.state, self.head.key, self.machine)
 
+    @cached_property
     def key_sizes(self) -> Up:
         """Of keys in a run, (r,), those of tokens and constants."""
         sizes = Up.zeros(self.head.query.shape[1])
         if self.head.key is not None:
-            sizes = self.state.sizes(self.head.key) + self.key_error()
+            sizes = self.state.sizes(self.head.key) + self.key_error
         if self.head.memory_keys is not None:
             sizes = sizes.larger(Up.of(self.head.memory_keys).most(0))
         return sizes
 
+    @cached_property
     def query_sizes(self) -> Up:
         """Of queries in a run, (r,)."""
-        return self.state.sizes(self.head.query) + self.query_error()
+        return self.state.sizes(self.head.query) + self.query_error
 
+    @cached_property
     def products(self) -> Up:
         """Of the sum of the sizes of a score's products in a run.
 
@@ -108,11 +114,11 @@ class Scores:
                     total = total + (Up.of(asking) @ Up.of(told).T).most() * one.total * two.total
             if self.head.memory_keys is not None:
                 total = total + (Up.of(asking) @ Up.of(self.head.memory_keys).T).most() * one.total
-        return total + (self.query_error() * self.key_sizes() + self.query_sizes() * self.key_error()).sum()
+        return total + (self.query_error * self.key_sizes + self.query_sizes * self.key_error).sum()
 
     def check_range(self) -> None:
         """Raise unless all numbers fit the dtype."""
-        largest = max(float(self.products()), float(self.query_sizes().most()), float(self.key_sizes().most()))
+        largest = max(float(self.products), float(self.query_sizes.most()), float(self.key_sizes.most()))
         if not 4 * largest < self.machine.largest:
             got = f"numbers up to {largest:.3g}"
             raise RefusalError(f"Every number of the run must fit {self.machine.name}", got, "Use a wider dtype")

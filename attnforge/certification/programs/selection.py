@@ -256,7 +256,7 @@ def _tilt(reading: _Reading, condition: NumberCondition) -> None:
     for node, entries in condition.key.weights.items():
         pattern[reading.scores.state[node, "value"].register.features] = entries
     at = next(i for i, entry in enumerate(pattern) if entry)
-    error = reading.scores.query_error()
+    error = reading.scores.query_error
     for r in range(weights.shape[1]):
         kappa = Fraction(float(weights[at, r])) / pattern[at]
         if kappa and all(Fraction(float(w)) == kappa * e for w, e in zip(weights[:, r], pattern, strict=True)):
@@ -327,12 +327,12 @@ def _run_errors(reading: _Reading) -> tuple[Fraction, Fraction]:
     scores = reading.scores
     scores.check_range()
     kept = np.array([r not in reading.linear for r in range(scores.head.query.shape[1])])
-    asked, told = scores.query_error(), scores.key_error()
-    uniform = Up(np.where(kept, asked.values, 0.0)) * scores.key_sizes() + asked * told + scores.query_sizes() * told
+    asked, told = scores.query_error, scores.key_error
+    uniform = Up(np.where(kept, asked.values, 0.0)) * scores.key_sizes + asked * told + scores.query_sizes * told
     arithmetic = scores.arithmetic
-    rounded = scores.products() * arithmetic.scores(scores.head.query.shape[1])
+    rounded = scores.products * arithmetic.scores(scores.head.query.shape[1])
     delta = reading.leftover() + uniform.sum() + rounded + arithmetic.log_weights()
-    aside = (Up(np.where(kept, 0.0, asked.values)) * scores.key_sizes() * 2.0).sum()
+    aside = (Up(np.where(kept, 0.0, asked.values)) * scores.key_sizes * 2.0).sum()
     return _exact(float(delta)), _exact(float(aside))
 
 
