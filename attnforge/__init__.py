@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import export as export
     from . import in_context as in_context
     from . import plot as plot
+    from . import programs as programs
     from .certification import Certificate as Certificate
     from .compiler import Compiled as Compiled
     from .compiler import attack as attack
@@ -63,7 +64,7 @@ HOMES = {
     "attnforge.targets": ("Box", "Lipschitz"),
     "attnforge.targets.tracing": ("formula",),
 }
-MODULES = ("anchors", "constructions", "export", "in_context", "plot")
+MODULES = ("anchors", "constructions", "export", "in_context", "plot", "programs")
 
 __all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
 

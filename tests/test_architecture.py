@@ -24,7 +24,13 @@ LEVELS = (
     {"cli", "web"},
 )
 # Modules beside the folders, and the folder each of them belongs to. The empty name is the root __init__.
-DOORS = {"": "compiler", "constructions": "compiler", "in_context": "compiler", "__main__": "cli"}
+DOORS = {
+    "": "compiler",
+    "constructions": "compiler",
+    "in_context": "compiler",
+    "programs": "compiler",
+    "__main__": "cli",
+}
 HEIGHT = {folder: height for height, level in enumerate(LEVELS) for folder in level}
 
 TORCH_AT_MODULE_LEVEL = {"runtime", "measurement", "export", "experiments", "web"}

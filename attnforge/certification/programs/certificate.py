@@ -1,0 +1,64 @@
+"""The statement about a program: for every sequence up to a length, every value is right, with a margin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MARGIN = 0.5  # labels are read as the largest of their features, integers as the nearest one
+
+
+class RegisterBound(NamedTuple):
+    """A register: its name, the layer that writes it, and how far it may be from what the program says.
+
+    ``error`` is that of any value; of numbers whose error grows with them it is that of the largest.
+    """
+
+    name: str
+    layer: int
+    leakage: float
+    rounding: float
+
+    @property
+    def error(self) -> float:
+        """Both parts."""
+        return self.leakage + self.rounding
+
+
+@dataclass(frozen=True)
+class ProgramCertificate:
+    """What is proved of a network that runs a program, for every sequence of 1 to ``max_length`` tokens.
+
+    ``bound`` is how far a feature of the result may be from the exact one (1 or 0 of a label, or the number), with its
+    ``parts``: leakage of attention to what is not selected, and rounding of the dtype. Labels and integers are read off
+    without error if it is below 1/2: ``margin`` is what is left. ``is_exact`` says whether results are; means are
+    fractions, and right up to ``bound``.
+    """
+
+    status: str
+    bound: float
+    parts: Mapping[str, float]
+    max_length: int
+    vocabulary: int
+    dtype: str
+    digest: str
+    is_exact: bool
+    registers: tuple[RegisterBound, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def margin(self) -> float:
+        """How much larger the error could be before a label or an integer is read wrongly."""
+        return MARGIN - self.bound
+
+    def statement(self) -> str:
+        """The theorem in words."""
+        many = f"every sequence of 1 to {self.max_length:,} tokens over {self.vocabulary}"
+        what = "every result is the program's" if self.is_exact else "every result is the program's number"
+        return f"on {many}, {what}, up to {self.bound:.3g} in each feature"
+
+    def __str__(self) -> str:
+        parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())
+        read = f"; read off exactly, with a margin of {self.margin:.3g}" if self.is_exact else ""
+        return f"{self.status}: {self.statement()}, in {self.dtype} ({parts}){read}"

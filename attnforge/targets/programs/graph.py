@@ -1,0 +1,49 @@
+"""A program as a graph: its nodes in the order in which they can be computed, and what must hold of any program."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from attnforge.errors import TargetError
+from attnforge.targets.programs.language import Values
+
+MOST_NODES = 10_000
+
+
+def in_order(program: Any) -> list[Values]:
+    """All nodes, operands first; a program that computes a value from itself is refused, naming the operation."""
+    if not isinstance(program, Values):
+        got = f"{type(program).__name__}"
+        raise TargetError("A program is the value over the sequence that it computes", got, "Pass labels or numbers")
+    done: dict[int, Values] = {}
+    open_nodes: dict[int, Values] = {id(program): program}
+    stack: list[tuple[Values, Iterator[Values]]] = [(program, iter(program.operands))]
+    while stack:
+        node, rest = stack[-1]
+        child = next(rest, None)
+        if child is None:
+            stack.pop()
+            del open_nodes[id(node)]
+            done[id(node)] = node
+        elif id(child) in open_nodes:
+            raise TargetError("A program computes no value from itself", f"a cycle through {child.operation}")
+        elif id(child) not in done:
+            open_nodes[id(child)] = child
+            stack.append((child, iter(child.operands)))
+        if len(done) + len(stack) > MOST_NODES:
+            raise TargetError(f"A program has at most {MOST_NODES:,} operations", "more", "Split it")
+    return list(done.values())
+
+
+def check_vocabulary(vocabulary: Any) -> tuple[Hashable, ...]:
+    """Distinct labels, at least one."""
+    if isinstance(vocabulary, str) or not isinstance(vocabulary, Sequence) or not len(vocabulary):
+        raise TargetError("A vocabulary is a list of at least one token", f"{vocabulary!r:.60}", "Pass a list")
+    try:
+        distinct = len(set(vocabulary)) == len(vocabulary)
+    except TypeError as error:
+        raise TargetError("Tokens are hashable, as strings and integers are", str(error)) from error
+    if not distinct:
+        raise TargetError("The tokens of a vocabulary are distinct", f"{list(vocabulary)!r:.80}", "Drop the doubles")
+    return tuple(vocabulary)

@@ -1,0 +1,1 @@
+"""The weights of a program: one softmax head a register."""
