@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.plot import program
+from attnforge.plot.program import program
 
 
 @pytest.fixture(scope="module")
