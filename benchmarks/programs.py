@@ -149,8 +149,8 @@ def page(share: float) -> str:
 
 Made by `PYTHONPATH=. python benchmarks/programs.py`. Every library program, in float64, against its plain Python
 reference: how many sequences have a wrong value (every other random one is of a rare kind: brackets that match until a
-late mistake, sums with long carries, one token more frequent). *Bound* is the proved error of a feature of the result; below 1/2 every
-value is read off exactly.
+late mistake, sums with long carries, one token more frequent). *Bound* is the proved error of a feature of the result;
+below 1/2 every value is read off exactly.
 
 {table((*columns, "features", "time"), list(correctness(share)))}
 ## The largest length that is proved
@@ -162,9 +162,10 @@ program compares positions by order, since their weights are n x n.
 ## Beside tracr
 
 Eight tokens (two for brackets), up to 16 positions. tracr's sizes come from running its own passes on programs of its
-library and counting weights in the shapes of its `compiler/assemble.py`, without biases, at commit 9ce2b8c. It adds MLPs
-to attention, assumes attention that is as good as hard (a fixed inverse temperature of 100) and approximates functions
-by steps of ReLUs (`mlp_exactness` 100); its tests compare within `rtol=0.005` (Lindner et al. 2023, and its code).
+library and counting weights in the shapes of its `compiler/assemble.py`, without biases, at commit 9ce2b8c. Its layers
+are all as large as the largest, filled up with zeros. It adds MLPs to attention, assumes attention that is as good as
+hard (a fixed inverse temperature of 100) and approximates functions by steps of ReLUs (`mlp_exactness` 100); its tests
+compare within `rtol=0.005` (Lindner et al. 2023, arXiv:2301.05062, and its code).
 
 {table(("program", "compiler", "layers", "MLPs", "width", "weights", "what is proved"), list(beside_tracr()))}"""
 

@@ -1,6 +1,7 @@
-"""Tables in README and docs/theorems.md: ``python scripts/tables.py`` writes them.
+"""Tables in README, docs/theorems.md and docs/programs.md: ``python scripts/tables.py`` writes them.
 
-Those of constructions come from the registry, that of peers from ``benchmarks/results/peers.md``.
+Those of constructions come from the registry, that of peers from ``benchmarks/results/peers.md``, that of programs from
+their library, and how far they are proved from ``benchmarks/results/programs.md``.
 
 Each stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end of table -->``.
 """
@@ -11,11 +12,12 @@ import re
 import sys
 from pathlib import Path
 
+from attnforge.programs.library import LIBRARY
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.registry import CONSTRUCTIONS, VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("README.md", "docs/theorems.md")
+FILES = ("README.md", "docs/theorems.md", "docs/programs.md")
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 TABLES = {
@@ -37,6 +39,12 @@ TABLES = {
             for e in (*CONSTRUCTIONS, *VARIANTS)
         ],
     ),
+    "programs": lambda: table(
+        ("program", "at every token", "tokens", "default length"),
+        [(code(e.name), e.description, str(len(e.vocabulary)), f"{e.max_length:,}") for e in LIBRARY],
+    ),
+    "proved": lambda: section_table("The largest length that is proved"),
+    "tracr": lambda: section_table("Beside tracr"),
     "peers": lambda: errors_of_peers((ROOT / "benchmarks" / "results" / "peers.md").read_text(encoding="utf-8")),
 }
 
@@ -52,6 +60,13 @@ def errors_of_peers(page: str) -> str:
         ("function", "proved", *methods),
         [(name, bound, *(errors.get((name, method), "") for method in methods)) for name, bound in proved.items()],
     )
+
+
+def section_table(title: str) -> str:
+    """The table of a section of the page of measured programs."""
+    page = (ROOT / "benchmarks" / "results" / "programs.md").read_text(encoding="utf-8")
+    section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return "".join(f"{line}\n" for line in section.splitlines() if line.startswith("|"))
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

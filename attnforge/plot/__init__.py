@@ -6,6 +6,7 @@ from attnforge.plot.error_map import error_map
 from attnforge.plot.graph import graph
 from attnforge.plot.overview import overview
 from attnforge.plot.partition import partition
+from attnforge.plot.program import program
 from attnforge.plot.rates import Curve, rate_curves
 from attnforge.plot.section import section
 from attnforge.plot.trajectory import trajectory
@@ -18,6 +19,7 @@ __all__ = [
     "graph",
     "overview",
     "partition",
+    "program",
     "rate_curves",
     "section",
     "trajectory",

@@ -100,7 +100,7 @@ def parity(vocabulary: Sequence[Any]) -> Labels | Numbers:
 
 def _any(condition: Labels, over: Any) -> Labels:
     """Whether a condition holds somewhere: its mean is above zero."""
-    return mean(numbers(lambda value: int(bool(value)), condition), over) > 0
+    return mean(numbers(lambda value: int(bool(value)), condition), over).named("share") > 0
 
 
 def _state(is_broken: bool, depth: Any) -> str:
@@ -114,8 +114,8 @@ def dyck1(vocabulary: Sequence[Any]) -> Labels | Numbers:
     step = numbers(lambda token: {opening: 1, closing: -1}.get(token, 0), tokens)
     depth = mean(step, upto).named("depth / length")
     broken = _any(depth < 0, upto).named("broken")
-    at_zero = compare(depth, "==", 0)
-    return labels(lambda bad, zero: _state(bad, 0 if zero else 1), broken, at_zero)
+    at_zero = compare(depth, "==", 0).named("depth is 0")
+    return labels(lambda bad, zero: _state(bad, 0 if zero else 1), broken, at_zero).named("state")
 
 
 def balanced(vocabulary: Sequence[Any]) -> Labels | Numbers:
@@ -142,8 +142,9 @@ def dyck2(vocabulary: Sequence[Any]) -> Labels | Numbers:
     one_less = select(depth, depth, lambda key, query: "out" not in (key, query) and key == query + 1)
     match = aggregate((where(tokens, lambda token: token in opening) & before & one_less).last(), tokens)
     fits = labels(lambda token, other: token in opening or other == pairs[token], tokens, match.named("match"))
-    wrong = labels(lambda fit, d: not fit or d == "out", fits, depth)
-    return labels(_state, _any(wrong, upto).named("broken"), depth)
+    fits = fits.named("fits")
+    wrong = labels(lambda fit, d: not fit or d == "out", fits, depth).named("wrong")
+    return labels(_state, _any(wrong, upto).named("broken"), depth).named("state")
 
 
 def induction(_vocabulary: Sequence[Any]) -> Labels | Numbers:

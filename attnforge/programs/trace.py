@@ -43,10 +43,10 @@ class Trace:
     registers: tuple[Traced, ...]
 
     def __str__(self) -> str:
-        lines = [f"{'':8}{'register':<30}{'largest error':<15}{'proved':<10}exact values"]
+        lines = [f"{'':9}{'register':<30}{'largest error':<15}{'proved':<10}exact values"]
         for each in self.registers:
             exact = " ".join(_text(value) for value in each.exact)
-            lines.append(f"layer {each.layer:<2}{each.name[:29]:<30}{each.error:<15.2g}{each.bound:<10.2g}{exact}")
+            lines.append(f"layer {each.layer:<3}{each.name[:29]:<30}{each.error:<15.2g}{each.bound:<10.2g}{exact}")
         return "\n".join(lines)
 
 

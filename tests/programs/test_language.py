@@ -85,7 +85,7 @@ def cyclic():
 
 
 WRONG = {
-    "cycle through labeltable 'snake'": cyclic,
+    "cycle through labels 'snake'": cyclic,
     "a relation is True or False": lambda: p.aggregate(p.select(p.tokens, p.tokens, lambda k, q: 1).last(), p.tokens),
     "labels with labels": lambda: p.aggregate(p.select(p.tokens, p.indices), p.tokens),
     "share their label": lambda: p.aggregate(p.upto, p.tokens),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from attnforge.errors import TargetError
 
@@ -31,12 +31,13 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 class Values:
     """One value a token. ``title`` names it in traces and errors."""
 
+    word: ClassVar[str] = "values"
     title: str = field(default="", kw_only=True)
 
     @property
     def operation(self) -> str:
         """The operation, in words for people."""
-        return f"{type(self).__name__.lower()}{f' {self.title!r}' if self.title else ''}"
+        return f"{self.word} {self.title!r}" if self.title else self.word
 
     @property
     def operands(self) -> tuple[Values, ...]:
@@ -92,20 +93,28 @@ class Numbers(Values):
 class Tokens(Labels):
     """The tokens themselves: labels of the vocabulary."""
 
+    word: ClassVar[str] = "tokens"
+
 
 @dataclass(frozen=True, eq=False)
 class Indices(Numbers):
     """The position of a token, from 0 on."""
+
+    word: ClassVar[str] = "indices"
 
 
 @dataclass(frozen=True, eq=False)
 class Positions(Labels):
     """The position of a token as a label: what comparisons of order between positions read."""
 
+    word: ClassVar[str] = "positions"
+
 
 @dataclass(frozen=True, eq=False)
 class LabelTable(Labels):
     """A function of labels, or of one integer, tabulated when the program is compiled; its results are labels."""
+
+    word: ClassVar[str] = "labels"
 
     function: Callable[..., Label]
     arguments: tuple[Values, ...]
@@ -120,6 +129,8 @@ class LabelTable(Labels):
 class NumberTable(Numbers):
     """The same with results that are rational numbers."""
 
+    word: ClassVar[str] = "numbers"
+
     function: Callable[..., Scalar]
     arguments: tuple[Values, ...]
 
@@ -133,6 +144,8 @@ class NumberTable(Numbers):
 class Combination(Numbers):
     """A sum of numbers with constant factors, and a constant."""
 
+    word: ClassVar[str] = "sum"
+
     terms: tuple[tuple[Fraction, Numbers], ...]
     constant: Fraction
 
@@ -145,6 +158,8 @@ class Combination(Numbers):
 @dataclass(frozen=True, eq=False)
 class Comparison(Labels):
     """Whether a number is <, <=, >, >=, == or != a constant: False or True."""
+
+    word: ClassVar[str] = "comparison"
 
     number: Numbers
     relation: str
@@ -210,6 +225,8 @@ class Selector:
 class LabelAggregate(Labels):
     """The label that all selected tokens share; ``default`` where none is selected."""
 
+    word: ClassVar[str] = "aggregate"
+
     selector: Selector
     values: Labels
     default: Label = None
@@ -224,6 +241,8 @@ class LabelAggregate(Labels):
 class NumberAggregate(Numbers):
     """The mean over the selected tokens; ``default`` where none is selected."""
 
+    word: ClassVar[str] = "mean"
+
     selector: Selector
     values: Numbers
     default: Fraction = Fraction(0)
@@ -237,6 +256,8 @@ class NumberAggregate(Numbers):
 @dataclass(frozen=True, eq=False)
 class Width(Numbers):
     """How many tokens are selected."""
+
+    word: ClassVar[str] = "selector_width"
 
     selector: Selector
 
@@ -253,6 +274,8 @@ class Rank(Numbers):
     It is how many tokens come before: those of smaller order, and those of equal order at smaller positions. That is a
     strict total order of positions, so that ranks of different tokens differ and all of 0, .., n - 1 are taken.
     """
+
+    word: ClassVar[str] = "rank"
 
     order: Labels
     smaller: Width = field(init=False)
@@ -272,6 +295,8 @@ class Rank(Numbers):
 @dataclass(frozen=True, eq=False)
 class Square(Numbers):
     """The square of an integer: comparisons of numbers for equality read it of their keys."""
+
+    word: ClassVar[str] = "square"
 
     number: Numbers
 
