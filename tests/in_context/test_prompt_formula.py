@@ -155,6 +155,13 @@ REFUSED = {
         "in order",
     ),
     "no prompt": ("tokens.mean(x)", {"x": (0, 1)}, {"given": {"tokens.mean(x)": (3, None)}}, af.TargetError, "Weaken"),
+    "no prompt of that variance": (
+        VARIANCE,
+        {"x": (-1, 1)},
+        {"given": {VARIANCE: (2, None)}},
+        af.TargetError,
+        "Weaken",
+    ),
     "no tokens at all": ("tokens.mean(x)", {"x": (0, 1)}, {"tokens": 0}, af.TargetError, "at least 1"),
     "not of a prompt": ("x^2", {"x": (0, 1)}, {"given": {"x": (0, 1)}}, af.TargetError, "functions of a prompt"),
     "no domain": ("tokens.mean(x)", None, {}, af.DomainError, "needs a domain"),

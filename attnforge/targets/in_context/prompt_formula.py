@@ -171,9 +171,7 @@ class PromptFormula(PromptTarget):
             mine = [ends for key, ends in self.given.items() if self._trees[key] == Variable(f"mean[{i}]")]
             low = max([low, *(float(end) for end, _ in mine if end is not None)])
             high = min([high, *(float(end) for _, end in mine if end is not None)])
-            if not low <= high:
-                got = f"`{MEAN}({to_text(self.means[i])[:SHOWN]})` cannot be there"
-                raise TargetError("Some prompts of the box meet the conditions", got, "Weaken them")
+            self._check_possible(Variable(f"mean[{i}]"), Interval(arb(low), arb(high)))
             found.append((low, high))
         return found
 
@@ -207,7 +205,14 @@ class PromptFormula(PromptTarget):
             return node, conditioned(found, node, self.conditions)
 
         with precision():
+            for node, inside in self.conditions:
+                self._check_possible(node, common(range_on(node, sides), inside))
             fold(self.tree, visit)
+
+    def _check_possible(self, node: Node, inside: Interval) -> None:
+        if inside.lower > inside.upper:
+            got = f"`{self.shown(node)[:SHOWN]}` cannot be there"
+            raise TargetError("Some prompts of the box meet the conditions", got, "Weaken them")
 
     def _check_node(self, node: Apply, parts: Sequence[tuple[Node, Interval]], found: Interval) -> None:
         base = parts[-1] if node.function == "/" else parts[0] if parts else (node, found)
