@@ -41,6 +41,7 @@ class LoopedModule(nn.Module):
             )
 
     def tokens(self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None) -> Tensor:
-        """The prompt, assembled in the precision of the examples, then cast."""
-        more = () if sample_weight is None else (sample_weight,)
-        return self.assemble(x, y, *more).to(self.core.dtype)
+        """The prompt, assembled in the precision of the examples, if that is more than the network's, then cast."""
+        given = [each for each in (x, y, sample_weight) if each is not None]
+        kind = torch.promote_types(x.dtype, self.core.dtype)
+        return self.assemble(*(each.to(kind) for each in given)).to(self.core.dtype)

@@ -161,3 +161,11 @@ def test_wrong_priors():
             BayesianLinear(learning_rate=0.1, **wrong).build(D, N)
     with pytest.raises(af.RefusalError, match="number of examples"):
         BayesianLinear(learning_rate=0.1).build(D)
+
+
+def test_modules_take_whole_numbers():
+    """Classes as integers, and examples of them, are cast before the prompt is assembled."""
+    x, y = np.random.default_rng(0).integers(-3, 4, size=(20, 3)), np.arange(20) % 4
+    net = af.in_context.SoftmaxRegression(steps=3, learning_rate=0.1, classes=4).build(features=3)
+    found = net.module()(torch.from_numpy(x), torch.from_numpy(y))
+    np.testing.assert_allclose(found.numpy(), net(x.astype(float), y), rtol=1e-12)
