@@ -96,6 +96,9 @@ def compile(
     of_prompt: dict[str, Any] = {"given": given, "query": query, "tokens": tokens}
     with budget(effort, timeout, workers, require, progress, cluster, max_bytes) as spent:
         if is_prompt_formula(target):
+            if construction != "auto" or polish:
+                got = f"construction={construction!r}, polish={polish!r}"
+                raise TargetError("Functions of a prompt have one construction, without polish", got, "Leave them out")
             return compile_prompt(target, domain, tol, runs_in, spent, max_anchors=max_anchors, **of_prompt)
         for name in (name for name, value in of_prompt.items() if value is not None):
             got, remedy = f"`{name}`", "Leave it out, or take a mean: tokens.mean(x)"

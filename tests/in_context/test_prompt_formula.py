@@ -164,6 +164,8 @@ REFUSED = {
     ),
     "no tokens at all": ("tokens.mean(x)", {"x": (0, 1)}, {"tokens": 0}, af.TargetError, "at least 1"),
     "not of a prompt": ("x^2", {"x": (0, 1)}, {"given": {"x": (0, 1)}}, af.TargetError, "functions of a prompt"),
+    "by name": ("tokens.mean(x)", {"x": (0, 1)}, {"construction": "graph"}, af.TargetError, "one construction"),
+    "polished": ("tokens.mean(x)", {"x": (0, 1)}, {"polish": True}, af.TargetError, "without polish"),
     "no domain": ("tokens.mean(x)", None, {}, af.DomainError, "needs a domain"),
 }
 
@@ -257,3 +259,25 @@ def test_no_change_of_rows_is_overlooked():
                 layers = (*net.network.layers[:i], replace(layer, heads=heads), *net.network.layers[i + 1 :])
                 with pytest.raises(af.AttnforgeError):
                     certify_prompt_formula(replace(net.network, layers=layers), net.target, "float64")
+
+
+def test_claims_are_not_believed():
+    """Another formula, or none, for any head: refused, and not by accident."""
+    net = af.compile("tokens.mean(x)*q + tokens.mean(x^2)", {"x": (-1, 1), "q": (0, 1)}, 1e-6, tokens=100)
+    for i, layer in enumerate(net.network.layers):
+        for j, head in enumerate(getattr(layer, "heads", ())):
+            if head.claims is None:
+                continue
+            for formula in ("r[1]", "r[1]^3", "0"):
+                said = replace(head, claims=replace(head.claims, formula=formula))
+                heads = (*layer.heads[:j], said, *layer.heads[j + 1 :])
+                layers = (*net.network.layers[:i], replace(layer, heads=heads), *net.network.layers[i + 1 :])
+                with pytest.raises(af.AttnforgeError):
+                    certify_prompt_formula(replace(net.network, layers=layers), net.target, "float64")
+            silent = tuple(replace(each, claims=None) for each in layer.heads)
+            layers = (*net.network.layers[:i], replace(layer, heads=silent), *net.network.layers[i + 1 :])
+            try:
+                found = certify_prompt_formula(replace(net.network, layers=layers), net.target, "float64")
+            except af.AttnforgeError:
+                continue
+            assert found.bound >= net.certificate.estimate.error

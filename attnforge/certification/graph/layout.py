@@ -104,7 +104,9 @@ def _written(head: Head, depth: int, width: int, target: object, weights: Array)
 
 def _left(target: object, weights: Array, column: int) -> Node:
     """What the only head must write where nothing is claimed: the target, without what is read from the inputs."""
-    (tree,), names = trees_of(target)
+    (tree, *more), names = trees_of(target)
+    if more:
+        raise CertificateError("Of several outputs, every head claims its formula", "a head without one", REMEDY)
     inputs = substituted(tree, {name: register(i + 1) for i, name in enumerate(names)})
     others = np.where(np.arange(len(weights)) == column, 0.0, weights[:, 0])
     if not weights[column, 0]:
