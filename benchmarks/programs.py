@@ -12,15 +12,18 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from attnforge import programs as p
 from attnforge.targets.programs.language import Positions
 
 RESULTS = Path(__file__).resolve().parent / "results" / "programs.md"
 MANY, LONG = 256, 2000  # lengths of 10,000 and of 100 sequences, as far as proved
-FAR = {"reverse", "histogram", "majority", "parity"}  # proved beyond their default length, which is 1,000
 POSITIONS = 512  # largest length tried where a program reads codes of positions: their weights are n x n
 COUNTS = 2048  # and of the others
 
@@ -86,38 +89,43 @@ def wrong(net: p.ProgramNetwork, entry: p.Entry, sequences: list[list[Any]], voc
     return sum(each != entry.reference(given, vocabulary) for given, each in zip(sequences, found, strict=True))
 
 
-def correctness(share: float) -> Iterator[tuple[str, ...]]:
-    """One row a program: lengths, sequences, wrong ones, margin, seconds."""
-    for entry in p.library.values():
-        start = time.perf_counter()
-        all_short, small = short(entry), p.compile(entry, entry.small, max_length=6)
-        net = p.compile(entry, max_length=LONG if entry.name in FAR else None)
-        many, long = min(net.max_length, MANY), min(net.max_length, LONG)
-        first = wrong(small, entry, all_short, entry.small)
-        second = wrong(net, entry, drawn(entry, many, max(1, int(10_000 * share)), 1), entry.vocabulary)
-        third = wrong(net, entry, drawn(entry, long, max(1, int(100 * share)), 2), entry.vocabulary)
-        seconds = time.perf_counter() - start
-        yield (
-            f"`{entry.name}`",
-            f"{first} of {len(all_short):,}",
-            f"{second} of {max(1, int(10_000 * share)):,} (n = {many})",
-            f"{third} of {max(1, int(100 * share)):,} (n = {long:,})",
-            f"{net.certificate.bound:.1e}",
-            f"{net.layers}",
-            f"{net.heads}",
-            f"{net.features}",
-            f"{seconds:.0f} s",
-        )
+def correctness(name: str, share: float) -> tuple[str, ...]:
+    """The row of a program: lengths, sequences, wrong ones, margin, seconds."""
+    torch.set_num_threads(1)
+    entry, start = p.library[name], time.perf_counter()
+    all_short, small = short(entry), p.compile(entry, entry.small, max_length=6)
+    net = p.compile(entry, max_length=min(LONG, limit_of(entry)))
+    many, long = MANY, net.max_length
+    first = wrong(small, entry, all_short, entry.small)
+    second = wrong(net, entry, drawn(entry, many, max(1, int(10_000 * share)), 1), entry.vocabulary)
+    third = wrong(net, entry, drawn(entry, long, max(1, int(100 * share)), 2), entry.vocabulary)
+    seconds = time.perf_counter() - start
+    return (
+        f"`{entry.name}`",
+        f"{first} of {len(all_short):,}",
+        f"{second} of {max(1, int(10_000 * share)):,} (n = {many})",
+        f"{third} of {max(1, int(100 * share)):,} (n = {long:,})",
+        f"{net.certificate.bound:.1e}",
+        f"{net.layers}",
+        f"{net.heads}",
+        f"{net.features}",
+        f"{seconds:.0f} s",
+    )
 
 
-def proved() -> Iterator[tuple[str, ...]]:
+def limit_of(entry: p.Entry) -> int:
+    """The largest length that is tried."""
+    reads = any(isinstance(node, Positions) for node, _ in p.compile(entry, max_length=3).layout.registers)
+    return POSITIONS if reads else COUNTS
+
+
+def proved(name: str) -> tuple[str, ...]:
     """The largest length that is proved in each dtype; one that reaches the limit of the search is marked."""
-    for entry in p.library.values():
-        reads = any(isinstance(node, Positions) for node, _ in p.compile(entry, max_length=3).layout.registers)
-        limit = POSITIONS if reads else COUNTS
-        found = p.proved_lengths(entry, limit=limit)
-        cells = [f"{length:,} or more" if length == limit else f"{length:,}" for length in found.values()]
-        yield (f"`{entry.name}`", f"{len(entry.vocabulary)}", *cells)
+    entry = p.library[name]
+    limit = limit_of(entry)
+    found = p.proved_lengths(entry, limit=limit)
+    cells = [f"{length:,} or more" if length == limit else f"{length:,}" for length in found.values()]
+    return (f"`{entry.name}`", f"{len(entry.vocabulary)}", *cells)
 
 
 def beside_tracr() -> Iterator[tuple[str, ...]]:
@@ -142,8 +150,11 @@ def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (header, ("---",) * len(header), *rows))
 
 
-def page(share: float) -> str:
-    """The whole page."""
+def page(share: float, workers: int) -> str:
+    """The whole page, programs shared out among processes."""
+    with ProcessPoolExecutor(workers) as pool:
+        rows = list(pool.map(correctness, p.library, repeat(share)))
+        lengths = list(pool.map(proved, p.library))
     columns = ("program", "all sequences of up to 6 tokens", "random", "random, long", "bound", "layers", "heads")
     return f"""# Programs, measured
 
@@ -152,13 +163,13 @@ reference: how many sequences have a wrong value (every other random one is of a
 late mistake, sums with long carries, one token more frequent). *Bound* is the proved error of a feature of the result;
 below 1/2 every value is read off exactly.
 
-{table((*columns, "features", "time"), list(correctness(share)))}
+{table((*columns, "features", "time"), rows)}
 ## The largest length that is proved
 
 By doubling and bisection; one token more is not proved. The search stops at {COUNTS:,} tokens, or {POSITIONS} where a
 program compares positions by order, since their weights are n x n.
 
-{table(("program", "tokens", "float64", "float32", "bfloat16"), list(proved()))}
+{table(("program", "tokens", "float64", "float32", "bfloat16"), lengths)}
 ## Beside tracr
 
 Eight tokens (two for brackets), up to 16 positions. tracr's sizes come from running its own passes on programs of its
@@ -173,8 +184,10 @@ compare within `rtol=0.005` (Lindner et al. 2023, arXiv:2301.05062, and its code
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    text = page(0.01 if quick else 1.0)
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    options = parser.parse_args()
+    quick = options.quick
+    text = page(0.01 if quick else 1.0, options.workers)
     if quick:
         sys.stdout.write(text)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from attnforge.theorems.in_context.sharpness import TYPICAL, UNKNOWN, balanced
 Route = Literal["small_sharpness", "interpolation"]
 
 REACH = 10.0  # residuals and forms w.x are taken to lie below, where no data_bound says otherwise
+CONVERGED = 1e-2  # of the distance to the minimiser: what Chebyshev steps must leave less of
 ANCHORS = 64  # of the interpolation route, where none are asked for
 
 
@@ -66,7 +67,16 @@ class Regression:
     spread: ClassVar[float | None] = None  # typical of residuals, where the link says so: half of the largest
     extrapolated: ClassVar[bool] = True
 
-    def build(self, features: int, examples: int | None = None, data_bound: float | None = None) -> InContextNetwork:
+    def __post_init__(self) -> None:
+        if self.momentum:
+            got = f"{self.momentum!r}: steps with momentum may expand distances, and their drift is not certified"
+            raise RefusalError("`momentum` must be 0", got, "Use more steps")
+        if self.schedule is not None or self.spectrum is not None:
+            self._check_schedule()
+
+    def build(
+        self, features: int, examples: int | None = None, data_bound: float | None = None, certify: bool = True
+    ) -> InContextNetwork:
         """The network for examples of so many features, any number of them.
 
         Args:
@@ -75,10 +85,8 @@ class Regression:
             data_bound: a bound of all |x_ij| and, of squares and Huber's loss, |y_i|: larger ones are refused. It
                 gives the step size "auto", the range of the sharpness, and a certificate for all prompts within it.
                 With the interpolation route anchors cover so much: forms beyond it are cut, and certified so.
+            certify: False leaves that certificate out, which may take seconds; ``net.certify(X, y)`` is about a prompt.
         """
-        if self.momentum:
-            got = f"{self.momentum!r}: steps with momentum may expand distances, and their drift is not certified"
-            raise RefusalError("`momentum` must be 0", got, "Use more steps")
         if self.steps < 1 or features < 1:
             raise TargetError("`steps` and `features` are at least 1", f"{self.steps} and {features}")
         inputs, outputs = features + self.fit_intercept, self._outputs()
@@ -90,7 +98,39 @@ class Regression:
         first = None if self.initial is None else self._first(inputs, outputs)
         target = Iteration(algorithm, tokens, self.steps, data_bound, examples, several, self.spectrum, first)
         network = stacked(self._blocks(target, row), target)
+        if not certify:
+            reason = "no certificate for all prompts was asked for"
+            return InContextNetwork(network, target, None, "in_context", dtype_name(self.dtype), reason)  # type: ignore[arg-type]
         return certified_iteration(network, target, "in_context", self.dtype)
+
+    def for_examples(self, x: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
+        r"""The same with step sizes for these examples (n, d), of these weights (n,), where they are left "auto".
+
+        They come from the eigenvalues m to L of the Hessian $X^T X/n$ with its penalty: Chebyshev's for quadratic
+        objectives if so many steps of theirs converge, by $2e^{-2T/\sqrt{L/m}}$ to less than one part in a hundred;
+        else one over the largest curvature.
+
+        >>> LeastSquares(steps=9).for_examples([[2.0, 0.0], [0.0, 1.0]]).spectrum
+        (0.5, 2.0)
+        >>> Lasso(alpha=0.1).for_examples([[2.0, 0.0], [0.0, 1.0]]).learning_rate
+        0.5
+        """
+        if self.learning_rate != "auto" or self.schedule is not None:
+            return self
+        if self.link == "exponential":
+            raise RefusalError("Poisson's loss has no largest curvature", 'learning_rate="auto"', "Pass a number")
+        given = np.asarray(x, dtype=np.float64)
+        inputs = np.column_stack([given, np.ones(len(given))]) if self.fit_intercept else given
+        roots = np.ones(len(given)) if sample_weight is None else np.sqrt(np.asarray(sample_weight, dtype=np.float64))
+        weighted, (l2, l1) = roots[:, None] * inputs, self._penalties()
+        gram = weighted.T @ weighted / len(given)
+        penalty = np.diag(l2 * self._algorithm(1.0).penalised(len(gram)))
+        m, largest = (float(end) for end in np.linalg.eigvalsh(gram + penalty)[[0, -1]])
+        quadratic = self.link == "identity" and not l1 and self.route == "small_sharpness"
+        if quadratic and m > 0 and 2 * np.exp(-2 * self.steps * np.sqrt(m / largest)) < CONVERGED:
+            return replace(self, schedule="chebyshev", spectrum=(m, largest))
+        steepest = self.curvature * float(np.linalg.eigvalsh(gram)[-1]) + l2
+        return replace(self, learning_rate=1.0 / steepest if steepest > 0 else 1.0)
 
     def _blocks(self, target: Iteration, row: Row | None) -> list[tuple[Layer, ...]]:
         """The block of every step, or the one of all; as sharp as residuals allow, which Chebyshev steps let grow."""
@@ -123,8 +163,8 @@ class Regression:
 
     def _rates(self, inputs: int, data_bound: float | None) -> tuple[float, ...]:
         """The step sizes: one of all steps, or one a step."""
-        if self.schedule is not None or self.spectrum is not None:
-            return self._chebyshev()
+        if self.spectrum is not None:
+            return chebyshev(self.steps, self.spectrum)
         if not isinstance(self.learning_rate, str | float | int | np.number):
             rates = tuple(float(rate) for rate in self.learning_rate)
             check_rates(rates or (0.0,), self.steps)
@@ -138,8 +178,8 @@ class Regression:
         largest = max(data_bound, 1.0 if self.fit_intercept else data_bound)
         return (1.0 / (self.curvature * inputs * largest**2 + self._penalties()[0]),)
 
-    def _chebyshev(self) -> tuple[float, ...]:
-        """Chebyshev's step sizes; a RefusalError where the objective is not quadratic."""
+    def _check_schedule(self) -> None:
+        """Raise where Chebyshev's step sizes are not all that is asked for, or the objective is not quadratic."""
         if self.schedule != "chebyshev" or self.spectrum is None:
             got = f"schedule={self.schedule!r}, spectrum={self.spectrum!r}"
             remedy = "Bound the eigenvalues of the Hessian: spectrum=(m, L)"
@@ -157,7 +197,6 @@ class Regression:
         if self.route != "small_sharpness":
             got = "the interpolation route: iterates leave its anchors on the way"
             raise RefusalError("Chebyshev steps take the small-sharpness route", got, "Leave `route` out")
-        return chebyshev(self.steps, self.spectrum)
 
     def _algorithm(self, rate: float) -> Algorithm:
         l2, l1 = self._penalties()

@@ -260,3 +260,30 @@ def _disturbed(network, step, name, size, rng):
     layers = [*network.layers]
     layers[step] = replace(layer, heads=tuple(heads))
     return replace(network, layers=tuple(layers))
+
+
+def test_steps_for_examples_come_from_their_eigenvalues() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 3)) * [1.0, 2.0, 3.0]
+    weights = rng.uniform(0.1, 1.0, 40)
+    ridge = Ridge(steps=40, alpha=0.5, fit_intercept=True).for_examples(x, weights)
+    rows = np.sqrt(weights)[:, None] * np.column_stack([x, np.ones(40)])
+    eigenvalues = np.linalg.eigvalsh(rows.T @ rows / 40 + np.diag([0.5, 0.5, 0.5, 0.0]))
+    assert ridge.spectrum == pytest.approx((eigenvalues[0], eigenvalues[-1]))
+    few = Ridge(steps=3, alpha=1e-3).for_examples(x)
+    assert few.spectrum is None
+    assert few.learning_rate == pytest.approx(1 / (np.linalg.eigvalsh(x.T @ x / 40)[-1] + 1e-3))
+    logistic = Logistic().for_examples(x)
+    assert logistic.learning_rate == pytest.approx(4 / np.linalg.eigvalsh(x.T @ x / 40)[-1])
+    assert Ridge(learning_rate=0.1).for_examples(x).learning_rate == 0.1
+    assert LeastSquares().for_examples(np.zeros((4, 2))).learning_rate == 1.0
+    with pytest.raises(af.RefusalError, match="no largest curvature"):
+        Poisson().for_examples(x)
+
+
+def test_the_certificate_of_all_prompts_may_be_left_out() -> None:
+    net = Ridge(steps=3, learning_rate=0.1).build(features=2, data_bound=1.0, certify=False)
+    assert net.certificate is None
+    assert "no certificate for all prompts was asked for" in net.reason
+    assert net.certify([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5]).status == "proved"
+    assert Ridge(steps=3, learning_rate=0.1).build(features=2, data_bound=1.0).certificate.bound is not None

@@ -69,6 +69,16 @@ class Features:
         return max(int(each.stop) for each in self.slices.values())
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """A name for every column of a token.
+
+        >>> Features(2, 1).names[:5]
+        ('x[0]', 'x[1]', 'plain[0]', 'plain[1]', 'y')
+        """
+        sizes = {name: where.stop - where.start for name, where in self.slices.items()}
+        return tuple(f"{name}[{i}]" if size > 1 else name for name, size in sizes.items() for i in range(size))
+
+    @property
     def states(self) -> int:
         """State tokens."""
         return 2 if self.outputs == 1 else self.outputs

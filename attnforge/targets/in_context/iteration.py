@@ -84,6 +84,11 @@ class Iteration(PromptTarget):
         return np.zeros((self.features.inputs, self.features.outputs)) if self.initial is None else self.initial
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """What a token holds, by name: every step keeps it."""
+        return self.features.names
+
+    @property
     def written(self) -> int:
         """Features of a token: weights are read off the state tokens."""
         return self.features.width

@@ -74,6 +74,11 @@ class KernelSystem(PromptTarget):
         return self.features + len(EXTRA)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """A name for every feature of a token, which steps keep."""
+        return (*(f"x[{i}]" for i in range(self.features)), *EXTRA)
+
+    @property
     def written(self) -> int:
         """Features of a token: coefficients are read off the tokens."""
         return self.width
