@@ -27,10 +27,11 @@ from attnforge.anchors.axis import Axis
 from attnforge.anchors.axis_search import AxisSearch
 from attnforge.anchors.cells import product
 from attnforge.anchors.edges import Edge
-from attnforge.anchors.fitting import FINEST_CUT, Fit
+from attnforge.anchors.fitting import FINEST_CUT, Fit, cuts_between
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.resolve import resolve
+from attnforge.anchors.saturation import ghosts_for
 from attnforge.anchors.smooth_values import SmoothFit
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
@@ -45,6 +46,8 @@ ROUNDS = 8
 PROXY = 0.05  # of the tolerance, for the interpolation that stands for f
 TAME, TAMEST = 128.0, 1e3  # times f, what weights times absolute values may sum to: along one axis, and up to four
 ACCURACIES = (1e-12, 1e-9, 1e-6, 1e-3)  # to which f is resolved where no tolerance is asked for: the first that goes
+DENSE = 2  # samples an anchor to which values are fitted where the sharpness is given; as many check them
+COARSEST = 1e-3  # of the cuts tried there
 MOST_SAMPLES, MOST_ANCHORS = 4_000_000, 4_000_000
 
 
@@ -197,6 +200,63 @@ def fit_counts(f: Sampled, lower: Array, upper: Array, counts: Sequence[int], ro
     searches = _searches(grid, accuracy * size, FINEST_CUT * roundoff * 2.0**53)
     found = _assembled(grid, [search.inside(count) for search, count in zip(searches, counts, strict=True)])
     return replace(found, error=float(np.abs(found.at(points) - wanted).max()))
+
+
+def fit_sharpness(
+    f: Sampled, lower: Array, upper: Array, counts: Sequence[int], beta: float, roundoff: float = 2.0**-53
+) -> GridFit:
+    r"""Values fitted to uniform anchors of a given sharpness: what a temperature can do, good or bad.
+
+    Anchors lie from end to end of every axis, h apart, with scores $\beta(2 x L - L^2)$, that is $c = \beta h^2$, and
+    ghosts as far as their weight $e^{-c g^2}$ exceeds the rounding, but no more of them than anchors a side. Values are
+    found axis by axis from :data:`DENSE` samples an anchor, by the cut that errs least at the points between these.
+
+    >>> fit = fit_sharpness(lambda x: np.sin(8 * x), np.array([-1.0]), np.array([1.0]), [33], beta=0.3 * 16**2)
+    >>> len(fit.axes[0]), fit.error < 1e-11
+    (57, True)
+    """
+    f = _finite(f)
+    axes = [_soft_axis(*ends, beta, roundoff) for ends in zip(lower, upper, counts, strict=True)]
+    nodes = [np.linspace(axis.lower, axis.upper, 2 * DENSE * len(axis) + 1) for axis in axes]
+    count = math.prod(len(each) for each in nodes)
+    if count > MOST_SAMPLES:
+        raise RefusalError(
+            f"A grid may need at most {MOST_SAMPLES:,} values of f", f"{count:,}", "Ask for fewer anchors"
+        )
+    values, conditions = f(product(nodes)).reshape(*(len(each) for each in nodes), -1), list[float]()
+    for a, (axis, x) in enumerate(zip(axes, nodes, strict=True)):
+        fitted, condition = _values_at(axis, x, np.moveaxis(values, a, 0), FINEST_CUT * roundoff * 2.0**53)
+        values, conditions = np.moveaxis(fitted, 0, a), [*conditions, condition]
+    found = GridFit(tuple(axes), values, math.inf, max(conditions), ((),) * len(axes))
+    points = _judging(lower, upper)
+    return replace(found, error=float(np.abs(found.at(points) - f(points)).max()))
+
+
+def _soft_axis(lower: float, upper: float, count: int, beta: float, roundoff: float) -> Axis:
+    """``count`` anchors from end to end, and ghosts."""
+    step = (upper - lower) / (count - 1)
+    c = beta * step * step
+    if not 0 < c < math.inf:
+        got = f"beta={beta:g} with a step of {step:g}"
+        raise RefusalError("beta h^2 must be a positive number", got, "Choose another sharpness")
+    ghosts = min(ghosts_for(roundoff, c), count)
+    return Axis.uniform(lower, upper, count + 2 * ghosts, ghosts, c)
+
+
+def _values_at(axis: Axis, x: Array, samples: Array, finest: float) -> tuple[Array, float]:
+    """Values (p, ...) of anchors from samples (M, ...) of f: every other point is fitted, the rest choose the cut."""
+    flat = samples.reshape(len(x), -1)
+    check_time("fitting values")
+    u, s, vt = np.linalg.svd(axis.weights(x[::2]), full_matrices=False)
+    inner, between = u.T @ flat[::2], axis.weights(x[1::2])
+    best, least, condition = np.zeros((len(vt), flat.shape[1])), math.inf, 1.0
+    for cut in cuts_between(COARSEST, finest):
+        rank = int((s >= cut * s[0]).sum())
+        values = vt[:rank].T @ (inner[:rank] / s[:rank, None])
+        residual = float(np.abs(between @ values - flat[1::2]).max())
+        if residual < least:
+            best, least, condition = values, residual, float(s[0] / s[rank - 1])
+    return best.reshape(len(vt), *samples.shape[1:]), condition
 
 
 def contract(matrices: Sequence[Array], values: Array) -> Array:

@@ -189,28 +189,68 @@ def spread(total: int, count: int) -> Indices:
     return np.unique(np.linspace(0, total - 1, min(total, count)).round().astype(np.intp))
 
 
+class Cloud:
+    """Points in coordinates u that scale their box to [-1, 1]^d, and anchors among them: the farthest points first.
+
+    At most ``most`` anchors, as many as there are points, and no more than the effort in force allows.
+    """
+
+    def __init__(self, points: Array, most: int) -> None:
+        self.points = points
+        self.middle = (points.max(axis=0) + points.min(axis=0)) / 2
+        self.half = (points.max(axis=0) - points.min(axis=0)) / 2
+        self.most = min(len(points), most, in_force().anchors)
+
+    def centres(self, count: int) -> tuple[Array, float]:
+        """Anchors, and their spacing before they are moved to places of few bits."""
+        chosen = self.scaled[self._order[:count]]
+        spacing = _spacing(chosen)
+        step = 2.0 ** math.floor(math.log2(spacing / 16))
+        return step * np.round(chosen / step), spacing
+
+    def head(self, centres: Array, spacing: float, c: float) -> ScatteredFit:
+        """A head without values over anchors of that spacing, as sharp as c says."""
+        none, unknown = np.empty((0, 0)), math.inf
+        return ScatteredFit(centres, self.middle, self.half, c / spacing**2, spacing, none, unknown, unknown)
+
+    def rows(self, count: int) -> Indices:
+        """A spread of so many points, within what the memory holds."""
+        return spread(len(self.points), min(count, ROWS))
+
+    @cached_property
+    def scaled(self) -> Array:
+        """The points in coordinates u."""
+        return np.asarray((self.points - self.middle) / self.half)
+
+    @cached_property
+    def _order(self) -> Indices:
+        rows = self.rows(ROWS)
+        return rows[farthest_points(self.scaled[rows], min(self.most, len(rows)))]
+
+
 class _Search:
     """Trials of more and more anchors on one set of points."""
 
     def __init__(self, points: Array, values: Array, tol: float, roundoff: float) -> None:
-        self.points, self.values, self.tol = points, values, tol
-        self.middle = (points.max(axis=0) + points.min(axis=0)) / 2
-        self.half = (points.max(axis=0) - points.min(axis=0)) / 2
-        self.most = min(len(points), MOST, in_force().anchors)
+        self.cloud, self.values, self.tol = Cloud(points, MOST), values, tol
         size = float(np.abs(values).max())
         self.tame = max(2 * size, min(TAMEST * size, tol / (16 * roundoff)))
         self._sharpest = 3  # where among SHARPNESSES the best of the last trial was
 
+    @property
+    def most(self) -> int:
+        """Anchors, at most."""
+        return self.cloud.most
+
     def best(self, count: int) -> ScatteredFit:
         """Of the fits that meet the points and are tame, the one that is best where it was held out."""
-        centres, spacing = self._centres(count)
-        rows = self._rows(max(ROWS // 5, ROWS_PER_ANCHOR * count))
-        tried = []
+        points = self.cloud.points
+        rows = self.cloud.rows(max(ROWS // 5, ROWS_PER_ANCHOR * count))
+        placed, tried = self.cloud.centres(count), []
         for i in self._sharpnesses(count):
             check_time("fitting values")
-            beta = SHARPNESSES[i] / spacing**2
-            fit = ScatteredFit(centres, self.middle, self.half, beta, spacing, np.empty((0, 0)), math.inf, math.inf)
-            tried += [(i, entry, fit) for entry in judge(fit.weights(self.points[rows]), self.values[rows])]
+            fit = self.cloud.head(*placed, SHARPNESSES[i])
+            tried += [(i, entry, fit) for entry in judge(fit.weights(points[rows]), self.values[rows])]
         meeting = [trial for trial in tried if trial[1].residual <= self.tol]
         good = [trial for trial in meeting if np.abs(trial[1].values).max() <= self.tame]
         self._sharpest = min(good or tried, key=lambda trial: trial[1].held_rms)[0]
@@ -219,38 +259,18 @@ class _Search:
         else:
             _, entry, fit = min(tried, key=lambda trial: trial[1].residual)
         found = replace(fit, values=entry.values, held_out=entry.held_out)
-        return replace(found, error=float(np.abs(found.at(self.points) - self.values).max()))
+        return replace(found, error=float(np.abs(found.at(points) - self.values).max()))
 
     def is_enough(self, fit: ScatteredFit) -> bool:
         """Whether the points are met by tame values, or by any where there can be no more anchors."""
         tame = float(np.abs(fit.values).max()) <= self.tame
         return fit.error <= self.tol and (tame or fit.anchors == self.most)
 
-    def _centres(self, count: int) -> tuple[Array, float]:
-        """Anchors, and their spacing before they are moved to places of few bits."""
-        chosen = self._scaled[self._order[:count]]
-        spacing = _spacing(chosen)
-        step = 2.0 ** math.floor(math.log2(spacing / 16))
-        return step * np.round(chosen / step), spacing
-
     def _sharpnesses(self, count: int) -> range:
         if count <= SEARCHED:
             return range(len(SHARPNESSES))
         last = len(SHARPNESSES) if count == self.most else self._sharpest + 2
         return range(max(0, self._sharpest - 1), min(len(SHARPNESSES), last))
-
-    @cached_property
-    def _scaled(self) -> Array:
-        return np.asarray((self.points - self.middle) / self.half)
-
-    def _rows(self, count: int) -> Indices:
-        """A spread of so many points, within what the memory holds."""
-        return spread(len(self.points), min(count, ROWS))
-
-    @cached_property
-    def _order(self) -> Indices:
-        rows = self._rows(ROWS)
-        return rows[farthest_points(self._scaled[rows], min(self.most, len(rows)))]
 
 
 def _weights(scaled: Array, centres: Array, beta: float) -> Array:

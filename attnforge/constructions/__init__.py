@@ -5,6 +5,7 @@ from attnforge.constructions.cells import cross_attention, max_affine
 from attnforge.constructions.fitted import additive, graph, polynomial, ridge, sparse_grid, tensor_grid
 from attnforge.constructions.rectified import relu_network
 from attnforge.constructions.registers import exponential, logistic, multiplier
+from attnforge.constructions.tables import table
 from attnforge.constructions.truncated import gate, multihead_truncated_linear, truncated_linear
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "ridge",
     "softmax_tail",
     "sparse_grid",
+    "table",
     "tensor_grid",
     "truncated_linear",
     "two_layer",

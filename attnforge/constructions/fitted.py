@@ -37,6 +37,7 @@ def tensor_grid(
     *,
     tol: float | None = None,
     anchors: int | Sequence[int] | None = None,
+    sharpness: float | None = None,
     dtype: DType = "float64",
     **asked: Unpack[Asked],
 ) -> Compiled:
@@ -53,6 +54,8 @@ def tensor_grid(
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for; or
         anchors: how many lie on the domain along every axis, or one number an axis; ghosts come on top.
+        sharpness: with ``anchors``, the number beta of scores beta (2 x L - L^2): uniform anchors, whatever becomes of
+            the error, c = beta h^2. Without it the sharpness is searched for.
         dtype: what it runs in: a name, or a torch dtype.
         asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
@@ -65,13 +68,20 @@ def tensor_grid(
     if (tol is None) == (anchors is None):
         got = f"tol={tol}, anchors={anchors}"
         raise RefusalError("`tensor_grid` needs either tol= or anchors=", got, "Give one of them")
+    if sharpness is not None and (anchors is None or not 0 < sharpness < math.inf):
+        remedy = "Give anchors= and a positive number, or leave it out"
+        raise RefusalError("`sharpness` is a positive number beside anchors=", f"{sharpness!r}", remedy)
     if tol is not None:
         return _reaching(TensorGrid(), f, domain, tol, dtype, asked)
     construction, runs_in = TensorGrid(), dtype_name(dtype)
     target = target_of(f, domain)
     _accepted(construction, target)
     with budget(**asked) as given:
-        plan = construction.with_counts(target, _counts(anchors, target.domain.lower.size), runs_in)
+        counts = _counts(anchors, target.domain.lower.size)
+        if sharpness is None:
+            plan = construction.with_counts(target, counts, runs_in)
+        else:
+            plan = construction.with_sharpness(target, counts, sharpness, runs_in)
         afford(construction.cost(target, plan), construction.name, max_bytes=given.max_bytes)
         network = construction.build(target, plan)
         compiled = certified(network, target, construction.name, runs_in, given, plan.reason)

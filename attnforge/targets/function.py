@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import FunctionType
 from typing import Any, Literal
 
 import numpy as np
@@ -61,6 +64,11 @@ class Function(Target):
     def names(self) -> tuple[str, ...] | None:
         """Names of the inputs, where they have any."""
         return self._names
+
+    @property
+    def code(self) -> Callable[..., Any] | None:
+        """The callable; None where it came back from a file."""
+        return None if self._call is None else self._call.function
 
     def lipschitz(self) -> Lipschitz | None:
         """What the user said."""
@@ -145,6 +153,20 @@ class Function(Target):
             where = np.array2string(points[bad.argmax()], precision=17, threshold=8)
             remedy = "Shrink the domain, define the value there, or use norm=1 (max_affine) for unbounded functions"
             raise TargetError("The function must be finite on its domain", f"NaN or infinity at {where}", remedy)
+
+
+def check_importable(function: Callable[..., Any] | None, remedy: str) -> None:
+    """Raise where pickle could not find a function by its name: a lambda, or one that was defined inside another."""
+    while isinstance(function, partial):
+        function = function.func
+    if not isinstance(function, FunctionType):
+        return
+    found: Any = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    if found is not function:
+        requirement = "A pickle holds functions by their names in modules, so that of a target must have one"
+        raise TargetError(requirement, f"{function.__qualname__} of {function.__module__}", remedy)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Table(Target):
     layout: Literal["function"] = "function"
 
     def __init__(self, points: Any, values: Any, names: Sequence[str] | None = None) -> None:
-        self.points, self.table_values = _distinct(*_checked(points, values))
+        self.points, self.table_values = _distinct(*checked_table(points, values))
         self._names = _checked_names(names, self.points.shape[1])
         self.outputs = None if self.table_values.ndim == 1 else self.table_values.shape[1]
         self.domain = Box(self.points.min(axis=0), self.points.max(axis=0))
@@ -193,6 +193,22 @@ class Table(Target):
         return " x ".join(f"[{low}, {high}]" for low, high in zip(box.lower, box.upper, strict=True))
 
 
+def merged(points: Array, values: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Points (N, d), values (N, k), weights (N,) without repeated points: means of values, sums of weights.
+
+    Rows of weight zero are left out. The result is in lexicographic order, so that the order of the rows, and whether
+    a row is listed twice or has twice the weight, makes no difference beyond the rounding of a mean.
+
+    >>> [each.tolist() for each in merged(np.array([[2.0], [1.0], [2.0]]), np.array([[3.0], [5.0], [6.0]]), np.ones(3))]
+    [[[1.0], [2.0]], [[5.0], [4.5]], [1.0, 2.0]]
+    """
+    kept = weights > 0
+    distinct, inverse = np.unique(points[kept] + 0.0, axis=0, return_inverse=True)  # -0.0 and 0.0 are one point
+    total = np.bincount(inverse.ravel(), weights[kept], len(distinct)).astype(np.float64)
+    sums = [np.bincount(inverse.ravel(), weights[kept] * column, len(distinct)) for column in values[kept].T]
+    return distinct, np.stack(sums, axis=1) / total[:, None], total
+
+
 def as_table(pair: Any, domain: Any = None, names: Sequence[str] | None = None) -> Table:
     """The table a user hands in: ``(points, values)``, or ``((axis_1, .., axis_d), values)`` on a product grid.
 
@@ -280,7 +296,7 @@ def _numbers(subject: str, given: Any) -> Array:
         return array.astype(np.float64)
 
 
-def _checked(points: Any, values: Any) -> tuple[Array, Array]:
+def checked_table(points: Any, values: Any) -> tuple[Array, Array]:
     """Points (N, d) and values (N,) or (N, k) of equal length, finite."""
     where, what = _numbers("The points", points), _numbers("The values", values)
     where = where[:, None] if where.ndim == 1 else where

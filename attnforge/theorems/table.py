@@ -5,7 +5,8 @@ On a product grid of data the head holds a product grid of anchors, and its valu
 Scattered points choose anchors among themselves (:mod:`attnforge.anchors.scattered`), with the scores
 $$ 2\beta\,u \cdot c_k - \beta|c_k|^2, \qquad u = (x - \mathrm{middle})/\mathrm{half} , $$
 which differ from $-\beta|u - c_k|^2$ by a constant in k, and softmax does not see constants. Keys are $(c_k ; |c_k|^2)$
-and queries $(2\beta u ; -\beta)$.
+and queries $(2\beta u ; -\beta)$. Noisy points need not be met: their values are those of a ridge regression
+(:mod:`attnforge.anchors.smoothing`).
 
 A table says nothing between its points, so nothing is stated there: the error at the listed points is all. Functions
 and formulas, where this construction is asked for by name, are listed on a grid, which is made finer until the head is
@@ -17,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ import numpy.typing as npt
 from attnforge.anchors.cells import product
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.scattered import ScatteredFit, fit_scattered
+from attnforge.anchors.smoothing import SmoothedFit, fit_smoothed
 from attnforge.anchors.table_fit import TableFit, fit_table
 from attnforge.balls import machine, round_to
 from attnforge.errors import RefusalError, ToleranceError
@@ -37,7 +40,7 @@ from attnforge.theorems.tensor_heads import FittedPlan, TensorHead, heads_cost, 
 
 Array = npt.NDArray[np.float64]
 
-MOST_INPUTS = 8
+MOST_INPUTS = 8  # of a function, which is sampled on a grid
 LAVISH, MANY = 20, 100_000  # anchors a point, and in all, beyond which a grid is no good idea: many short axes
 GEOMETRIC = 1.25  # the ratio of two falls of log(error) is 2 if they are geometric, 1 if the error falls like a power
 COARSEST, FINEST, SAMPLES = 9, 1025, 2**18  # samples an axis, doubled from the first to the second, and in all
@@ -61,7 +64,7 @@ class TableHead(Construction[TablePlan]):
     """One head over anchors on the grid of the data, or among scattered points."""
 
     name = "table"
-    function_class = "tables of points and values, or by name of a function's samples, of up to eight inputs"
+    function_class = "tables of points and values; by name a function's samples, of up to eight inputs"
     rate = "geometric for smooth data; as many anchors as data for rough ones"
     conditions = "at the listed points, of which nothing is stated in between"
     reference = "approximate approximations, after Maz'ya and Schmidt"
@@ -72,6 +75,7 @@ class TableHead(Construction[TablePlan]):
         heads="1",
         keys="product of p_a, or the chosen points",
         width="d + 1",
+        example="af.compile(([k / 20 for k in range(21)], [(k / 20) ** 0.5 for k in range(21)]), tol=1e-3)",
     )
     law = Law(
         target=_sampled_sine,
@@ -81,11 +85,8 @@ class TableHead(Construction[TablePlan]):
     )
 
     def accepts(self, target: Target) -> str | None:
-        """Tables of up to eight inputs; functions and formulas of as many, which are sampled."""
-        if not isinstance(target, Table):
-            return refuse_unless_function(target, MOST_INPUTS)
-        inputs = target.domain.shape[0]
-        return f"{inputs} inputs are more than {MOST_INPUTS}" if inputs > MOST_INPUTS else None
+        """Tables; functions and formulas of up to eight inputs, which are sampled."""
+        return None if isinstance(target, Table) else refuse_unless_function(target, MOST_INPUTS)
 
     def offers(self, target: Target) -> str | None:
         """Tables: a function is better fitted where the fit chooses its own points."""
@@ -98,6 +99,25 @@ class TableHead(Construction[TablePlan]):
         if target.grid is not None:
             return _grid_plan(target, target.grid, tol, dtype)
         return _scattered_plan(target, tol, dtype, machine(dtype).roundoff)
+
+    def smoothed(
+        self,
+        table: Table,
+        weights: Array,
+        *,
+        anchors: int | None,
+        alpha: float | None,
+        sharpness: float | None,
+        dtype: str,
+    ) -> TablePlan:
+        """Values by ridge regression with weights of the points, not to be met: see :mod:`attnforge.anchors.smoothing`.
+
+        What is None is chosen by leaving points out, one at a time.
+        """
+        values, roundoff = table.table_values.reshape(len(table.points), -1), machine(dtype).roundoff
+        asked: dict[str, Any] = {"anchors": anchors, "alpha": alpha, "sharpness": sharpness, "roundoff": roundoff}
+        fit = fit_smoothed(table.points, values, weights, **asked)
+        return TablePlan((), _explain_smoothed(fit, len(table.points)), dtype, scattered=fit.head)
 
     def cost(self, target: Target, plan: TablePlan) -> Cost:
         """Keys and values of every anchor."""
@@ -188,6 +208,12 @@ def _explain_grid(fit: TableFit, grid: Grid) -> str:
 def _explain_scattered(fit: ScatteredFit, points: int) -> str:
     held = f"a fit to four fifths of them misses the others by up to {fit.held_out:.2g}"
     return f"{fit.anchors} anchors chosen among {points} scattered points, with fitted values; {held}"
+
+
+def _explain_smoothed(fit: SmoothedFit, points: int) -> str:
+    values = f"values by ridge regression, alpha = {fit.alpha:.2g}"
+    left = f"root mean square error {fit.left_out:.3g} at points left out one at a time"
+    return f"{fit.head.anchors} anchors chosen among {points} points, {values}; {left}"
 
 
 def _scattered_head(fit: ScatteredFit, construction: str, dtype: str) -> Head:

@@ -134,3 +134,22 @@ def test_what_a_construction_does_not_take_is_said():
 def test_callables_take_rows_of_inputs():
     net = made.tensor_grid(lambda x: np.sin(x[..., 0]), af.Box(-1, 1, shape=(1,)), tol=1e-6)
     assert float(net(0.5)) == pytest.approx(np.sin(0.5), abs=1e-6)
+
+
+def test_values_are_fitted_at_a_given_sharpness() -> None:
+    """Softer is better until saturation exp(-pi^2/c), whatever the number of anchors."""
+    domain, step = {"x": (-1, 1)}, 2 / 32
+    nets = [made.tensor_grid("sin(8*x)", domain, anchors=33, sharpness=c / step**2) for c in (2.0, 1.0, 0.5, 0.3)]
+    errors = [net.certificate.estimate.error for net in nets]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] < 2e-2
+    assert errors[-1] < 1e-11
+    assert all(net.certificate.status == "proved" for net in nets)
+    assert nets[0].network.heads[0].claims.sharpness == 2.0
+
+
+@pytest.mark.parametrize("request_", [{"tol": 1e-3}, {}, {"anchors": 5, "tol": None}])
+def test_a_sharpness_comes_with_anchors(request_) -> None:
+    sharpness = -1.0 if "anchors" in request_ else 4.0
+    with pytest.raises(af.RefusalError):
+        made.tensor_grid("x", {"x": (0, 1)}, sharpness=sharpness, **request_)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -168,6 +169,13 @@ def test_exactly_the_finite_rows_survive(tmp_path_factory, rows, split):
 def write_many(path, name):
     for i in range(200):
         append_samples(path, np.full((7, 1), name + i), np.full((7, 2), name + i))
+
+
+def test_a_system_without_locks_does_as_well(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as in Windows: importing it raises ImportError
+    append_samples(path, POINTS[:1], VALUES[:1])
+    append_samples(path, POINTS[1:], VALUES[1:])
+    assert read_samples(path, 2, (), MOST)[1].tobytes() == VALUES.tobytes()
 
 
 def test_two_writers_mix_batches_and_never_bytes(path):

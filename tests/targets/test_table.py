@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attnforge.errors import DomainError, FileFormatError, TargetError
 from attnforge.targets import Box, Table, as_table, target_from_data
+from attnforge.targets.table import merged
 
 SQUARE = [[0.0, 0.0], [0.0, 1.0], [2.0, 0.0], [2.0, 1.0]]
 COORDINATES = st.sampled_from([-1.5, -0.0, 0.0, 5e-324, 0.1, 1.0, 256.0, 1e300])
@@ -450,3 +451,19 @@ def test_a_domain_may_name_the_inputs_in_another_order():
 def test_another_domain_is_refused(domain, reason):
     with pytest.raises((TargetError, DomainError), match=reason):
         as_table((X, X**2), domain)
+
+
+def test_merged_rows_are_means_whatever_their_order() -> None:
+    rng = np.random.default_rng(0)
+    points, values = rng.integers(0, 3, (30, 2)).astype(float), rng.normal(size=(30, 2))
+    weights = rng.integers(0, 3, 30).astype(float)
+    found, means, total = merged(points, values, weights)
+    assert total.sum() == weights.sum()
+    for row, mean in zip(found, means, strict=True):
+        same = (points == row).all(axis=1)
+        assert np.allclose(mean, np.average(values[same], axis=0, weights=weights[same]))
+    order = rng.permutation(30)
+    again = merged(points[order], values[order], weights[order])
+    assert np.array_equal(again[0], found)
+    assert np.allclose(again[1], means)
+    assert len(merged(np.array([[0.0], [-0.0]]), np.ones((2, 1)), np.ones(2))[0]) == 1
