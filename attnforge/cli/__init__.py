@@ -16,6 +16,7 @@ from attnforge.cli import (
     demo,
     diagnose,
     experiment,
+    explore,
     export,
     inspect,
     measure,
@@ -43,6 +44,7 @@ app.command("report", epilog=report.EPILOG)(report.run)
 app.command("apply", epilog=apply.EPILOG)(apply.run)
 app.command("export", epilog=export.EPILOG)(export.run)
 app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
+app.command("explore", epilog=explore.EPILOG)(explore.run)
 app.command("bench", epilog=bench.EPILOG)(bench.run)
 app.add_typer(experiment.app, name="experiment")
 

@@ -36,13 +36,7 @@ def _facts(found: Verdict) -> dict[str, str]:
     facts = {"verdict": found.verdict.upper() if found.verdict == "rejected" else found.verdict}
     if found.what is not None:
         facts["what"] = found.what
-    facts["reason"] = found.reason
-    if found.outcome is not None:
-        if found.outcome.cells:
-            facts["cells"] = f"{found.outcome.cells:,}"
-        facts["largest bound of a cell" if found.outcome.cells else "recomputed bound"] = f"{found.outcome.reached:.6g}"
-        facts["largest error met"] = f"{found.outcome.seen:.6g}"
-    return facts
+    return facts | {"reason": found.reason} | found.facts()
 
 
 def _data(found: Verdict) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from attnforge.cli.destination import check_destination
 from attnforge.cli.intervals import Domain, read_domain
 from attnforge.cli.model import model_data, show_model
 from attnforge.cli.options import AsJson, Cluster, EffortName, HowHard, Require, Timeout, Workers
-from attnforge.cli.saving import FIGURES, MODELS, save_figure, save_model
+from attnforge.cli.saving import FIGURES, check_models, save_figure, save_model
 from attnforge.cli.screen import note, print_json, progress
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def run(
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="A,B", help="Names of the query that only means have.")] = None,
     tokens: Annotated[int | None, typer.Option(min=1, help="The most of a prompt. A million, unless given.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save the model here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Save it: .safetensors, or .onnx.")
+    ] = None,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: a name ending in .png, .svg or .pdf.")
     ] = None,
@@ -90,7 +92,7 @@ def run(
     """
     read = _reader(expression, domain, table, (inputs, outputs))
     _check_tolerance(tol)
-    _check_files(output, figure)
+    _check_files(output, figure, dtype)
     _check_name(construction)
     with progress("compiling and proving") as advance:
         from attnforge.compiler import compile
@@ -173,8 +175,8 @@ def _check_tolerance(tol: float) -> None:
         raise typer.BadParameter(f"must be a positive number. Got {tol}. Ask for 1e-3, say.", param_hint="--tol")
 
 
-def _check_files(output: Path | None, figure: Path | None) -> None:
-    check_destination(output, "--output", MODELS, "Other formats are exported from the saved model")
+def _check_files(output: Path | None, figure: Path | None, dtype: DType) -> None:
+    check_models(output, "--output", dtype.value)
     check_destination(figure, "--figure", FIGURES)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from attnforge.cli.model import layer_data, model_data, read_model, show_model
 from attnforge.cli.options import AsJson, ModelFile
 from attnforge.cli.screen import note, print_json, say
@@ -12,17 +16,26 @@ Example:
 \b
   attnforge inspect f.safetensors
   attnforge inspect f.safetensors --json | jq .certificate.bound
+  attnforge inspect f.safetensors --labels
+  attnforge inspect f.safetensors --labels --json | jq .labels.layers[1].heads
 
+Labels say what every head, key and column is, and whether the weights bear that out.
 The certificate shown is the stored one; `attnforge certify` proves it again."""
 
 
-def run(file: ModelFile, as_json: AsJson = False) -> None:
+def run(
+    file: ModelFile,
+    labels: Annotated[bool, typer.Option("--labels", help="Say what every head, key and column is.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show a saved model and its layers."""
     model = read_model(file)
+    found = model.labels()
     if as_json:
-        layers = [layer_data(layer) for layer in model.network.layers]
-        print_json({"file": str(file)} | model_data(model) | {"network": layers})
+        layers = [layer_data(*each) for each in zip(model.network.layers, found.layers, strict=True)]
+        more = {"labels": found.to_data()} if labels else {}
+        print_json({"file": str(file)} | model_data(model) | {"network": layers} | more)
         return
     show_model(model)
-    say(f"\n{model.network}")
+    say(f"\n{found if labels else model.network}")
     note("\nThe certificate is the stored one: `attnforge certify` proves it again.", "dim")

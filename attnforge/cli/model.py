@@ -11,7 +11,8 @@ from attnforge.errors import FileFormatError
 
 if TYPE_CHECKING:
     from attnforge import Certificate, Compiled
-    from attnforge.network import Attention, Layer
+    from attnforge.labels import HeadLabel, LayerLabel
+    from attnforge.network import Head, Layer
 
 
 def read_model(path: Path) -> Compiled:
@@ -70,22 +71,20 @@ def certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
     }
 
 
-def layer_data(layer: Layer) -> dict[str, Any]:
+def layer_data(layer: Layer, label: LayerLabel) -> dict[str, Any]:
     """A layer as plain data: its kind, and for attention what each head holds."""
     from attnforge.network import Attention
 
-    kind = type(layer).__name__.lower()
-    return {"kind": kind, "heads": _heads(layer)} if isinstance(layer, Attention) else {"kind": kind}
+    if not isinstance(layer, Attention):
+        return {"kind": label.kind}
+    return {"kind": label.kind, "heads": [_head(*each) for each in zip(layer.heads, label.heads, strict=True)]}
 
 
-def _heads(layer: Attention) -> list[dict[str, Any]]:
-    return [
-        {
-            "construction": None if head.claims is None else head.claims.construction,
-            "sharpness": None if head.claims is None else head.claims.sharpness,
-            "keys": {} if head.claims is None else dict(Counter(head.claims.roles)),
-            "memory_keys": head.memory_size,
-            "score_width": head.query.shape[1],
-        }
-        for head in layer.heads
-    ]
+def _head(head: Head, label: HeadLabel) -> dict[str, Any]:
+    return {
+        "construction": label.construction,
+        "sharpness": None if head.claims is None else head.claims.sharpness,
+        "keys": dict(Counter(label.roles)),
+        "memory_keys": head.memory_size,
+        "score_width": head.query.shape[1],
+    }

@@ -23,10 +23,7 @@ def onnx(model: Any, path: str | os.PathLike[str], dtype: DType | None = None) -
 
     A function of d inputs takes ``x`` (batch, d), tokens (batch, n, d); two inputs are ``X`` and ``Y``.
     """
-    try:
-        import onnx as library
-    except ImportError:
-        raise RefusalError("ONNX models need the extra `onnx`", "no onnx", "pip install 'attnforge[onnx]'") from None
+    import onnx as library
 
     found = exported(model, dtype)
     program = lowered(found.network)

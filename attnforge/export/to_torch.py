@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch as library
 
-from attnforge.export.interface import Exported, exported, write_folder
+from attnforge.export.interface import Exported, exported, one_line, write_folder
 from attnforge.network import Attention, Head, Layer, Linear, Rows
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class _Script:
 
     def _head(self, head: Head, name: str) -> None:
         role = f": {head.claims.formula or head.claims.construction}" if head.claims is not None else ""
-        self._line(f"# {name}{role}".replace("\n", " "))
+        self._line(one_line(f"# {name}{role}"))
         own = head.key_rows is not None and head.key_rows.kind == "own"
         asking = _rows(head.query_rows, "tokens")
         self._line(f"query = {self._map(f'{name}_query', head.query)}({asking})")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.display import Card, Displayed
 from attnforge.effort import NORMAL, Effort, at_least, seconds_left
 from attnforge.errors import TargetError
 from attnforge.measurement.gaps import Run, gaps, point_box
@@ -21,7 +22,7 @@ from attnforge.measurement.generations import CANDIDATES, CLIMBERS, PART, Genera
 from attnforge.measurement.judge import Judge
 from attnforge.measurement.pace import affordable, pace
 from attnforge.measurement.pruning import Bounds
-from attnforge.measurement.search import LATE, SHORTEST, search_within
+from attnforge.measurement.search import LATE, SHORTEST, place, search_within
 from attnforge.network import Network
 from attnforge.targets import Target
 
@@ -32,8 +33,8 @@ FEWEST = 100  # evaluations with which an attack is worth the name
 MORE = 5  # times the points of an effort, in the search at the beginning, which gets a quarter of the budget
 
 
-@dataclass(frozen=True, eq=False)
-class Attack:
+@dataclass(frozen=True, eq=False, repr=False)
+class Attack(Displayed):
     """The largest error an attack found, and how hard it tried. Never an upper bound.
 
     Attributes:
@@ -57,9 +58,16 @@ class Attack:
     largest_left: float | None = None
 
     def __str__(self) -> str:
-        where = np.array2string(self.at, precision=6, threshold=8, separator=", ")
         effort = f"{self.evaluations:,} evaluations, {self.starts:,} starts"
-        return f"largest error found {self.error:.6g} at {where}; {effort}; {self.coverage}"
+        return f"largest error found {self.error:.6g} at {place(self.at)}; {effort}; {self.coverage}"
+
+    def __repr__(self) -> str:
+        return f"<Attack {self}>"
+
+    def _card(self) -> Card:
+        tried = f"{self.evaluations:,}, from {self.starts:,} starts"
+        facts = {"at": place(self.at), "evaluations": tried, "coverage": self.coverage}
+        return Card("Attack", "not a bound", f"largest error found {self.error:.6g}", facts)
 
     @property
     def coverage(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.display import Card, Displayed
 from attnforge.effort import NORMAL, Effort, at_least, seconds_left
 from attnforge.errors import TargetError
 from attnforge.measurement.gaps import CHUNK, Run, gaps, point_box
@@ -32,8 +33,8 @@ FEWEST = 200  # sequences that a brief search evaluates
 DECADES = 9.0  # over which steps near anchors spread: around a kink these lie 1e-6 apart, and the head errs in between
 
 
-@dataclass(frozen=True, eq=False)
-class Measurement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurement(Displayed):
     """The largest error found, where, and the root mean square error over random points. Never an upper bound."""
 
     sup: float
@@ -42,8 +43,19 @@ class Measurement:
     points: int
 
     def __str__(self) -> str:
-        where = np.array2string(self.at, precision=6, threshold=8, separator=", ")
-        return f"largest error found {self.sup:.6g} at {where}; rms {self.rms:.6g}; {self.points:,} points"
+        return f"largest error found {self.sup:.6g} at {place(self.at)}; rms {self.rms:.6g}; {self.points:,} points"
+
+    def __repr__(self) -> str:
+        return f"<Measurement {self}>"
+
+    def _card(self) -> Card:
+        facts = {"at": place(self.at), "root mean square": f"{self.rms:.6g}", "points": f"{self.points:,}"}
+        return Card("Measurement", "not a bound", f"largest error found {self.sup:.6g}", facts)
+
+
+def place(point: Array) -> str:
+    """A point in a few words."""
+    return np.array2string(point, precision=6, threshold=8, separator=", ")
 
 
 def search(

@@ -10,8 +10,10 @@ from attnforge.network.apply import (
     constant_features,
     count_pairs,
     layers_in,
+    weights_and_values,
 )
 from attnforge.network.architecture import check_architecture, output_shape, rows_named
+from attnforge.network.causal import CausalEdge, CausalGraph, CausalNode, causal_graph
 from attnforge.network.describe import count_keys, describe
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
 from attnforge.network.layers import FEW, Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
@@ -20,6 +22,9 @@ from attnforge.network.network import Network, rounded, unflatten
 __all__ = [
     "FEW",
     "Attention",
+    "CausalEdge",
+    "CausalGraph",
+    "CausalNode",
     "Claims",
     "Head",
     "Layer",
@@ -31,6 +36,7 @@ __all__ = [
     "apply",
     "apply_layer",
     "attention_weights",
+    "causal_graph",
     "check_architecture",
     "constant_features",
     "content_digest",
@@ -45,4 +51,5 @@ __all__ = [
     "rounded",
     "rows_named",
     "unflatten",
+    "weights_and_values",
 ]

@@ -48,7 +48,7 @@ def attention_weights(network: Network, tokens: Array, context: Array | None = N
     context = _told(network, _checked_context(network, context))
     for layer in network.layers:
         if isinstance(layer, Attention):
-            found.append([_weights(head, state, context)[0] for head in layer.heads])
+            found.append([weights_and_values(head, state, context)[0] for head in layer.heads])
         state = apply_layer(layer, state, context)
     return found
 
@@ -135,7 +135,7 @@ def _attention(layer: Attention, state: Array, context: Array | None) -> Array:
     width = layer.heads[0].output.shape[1]
     total = state.copy() if layer.residual else np.zeros((*state.shape[:-1], width), dtype=state.dtype)
     for head in layer.heads:
-        weights, values = _weights(head, state, context)
+        weights, values = weights_and_values(head, state, context)
         out = (weights[..., None, :] @ values)[..., 0, :] if values.ndim > weights.ndim else weights @ values
         if head.query_rows.indices is None:
             total = total + out @ head.output
@@ -144,7 +144,7 @@ def _attention(layer: Attention, state: Array, context: Array | None) -> Array:
     return total
 
 
-def _weights(head: Head, state: Array, context: Array | None) -> tuple[Array, Array]:
+def weights_and_values(head: Head, state: Array, context: Array | None = None) -> tuple[Array, Array]:
     """Softmax weights (..., query, key) and values, (..., key, v) or, for own rows, (..., query, key, v)."""
     queries = head.query_rows.take(state) @ head.query
     keys, values = _keys_and_values(head, state, context)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import machine, round_to
+from attnforge.display import Card, Displayed
 from attnforge.errors import FileFormatError, RefusalError, TargetError
 from attnforge.network.apply import apply
 from attnforge.network.architecture import check_architecture
@@ -20,8 +21,8 @@ from attnforge.network.layers import Attention, Head, Layer, Linear
 Array = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+@dataclass(frozen=True, eq=False, repr=False)
+class Network(Displayed):
     """A sequence of layers on (n, m) arrays.
 
     ``tokens`` is None where any number of tokens is accepted; ``context`` is the shape of the second input, if any,
@@ -46,6 +47,13 @@ class Network:
 
     def __str__(self) -> str:
         return describe(self)
+
+    def __repr__(self) -> str:
+        return f"<{describe(self).partition(chr(10))[0]}>"
+
+    def _card(self) -> Card:
+        first, *layers = describe(self).splitlines()
+        return Card("Network", statement=first.removeprefix("Network "), facts={"layers": tuple(layers)})
 
     @property
     def heads(self) -> tuple[Head, ...]:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import DType, dtype_name
 from attnforge.certification.programs import ProgramCertificate, certify_program
+from attnforge.display import Card, Displayed, shares
 from attnforge.errors import CertificateError, DomainError
+from attnforge.labels import Labels as NetworkLabels
 from attnforge.network import Attention, Network, count_keys, count_parameters
+from attnforge.programs.labels import program_labels
 from attnforge.programs.trace import Trace, trace_of
+from attnforge.targets.function import check_importable
 from attnforge.targets.programs.language import Indices, Labels, Numbers, Positions, Tokens
 from attnforge.targets.programs.registers import Layout, Register
 
@@ -22,11 +27,15 @@ if TYPE_CHECKING:
     from attnforge.runtime import AttentionNetwork
 
 Array = npt.NDArray[np.float64]
+UNNAMED = (
+    "Use net.module(), which does without the program, or write tables as dictionaries, or functions that a module "
+    "defines by def"
+)
 HELD = 2**24  # scores held at once where many sequences run
 
 
-@dataclass(frozen=True, eq=False)
-class ProgramNetwork:
+@dataclass(frozen=True, eq=False, repr=False)
+class ProgramNetwork(Displayed):
     """Softmax attention and linear maps that compute a program, for sequences of 1 to ``max_length`` tokens.
 
     Called with a sequence of tokens it returns a list of as many values: labels, integers, or floats where the program
@@ -38,6 +47,20 @@ class ProgramNetwork:
     network: Network
     dtype: str
     certificate: ProgramCertificate
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        for function in _functions(self.program, set()):
+            check_importable(function, UNNAMED)
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __call__(self, sequence: Sequence[Any]) -> list[Any]:
         """The program's values, one a token."""
@@ -124,9 +147,19 @@ class ProgramNetwork:
         import torch
 
         given = self._checked(sequence)
+        if not self.certificate.registers:
+            requirement = "Registers are traced where each has features of its own"
+            raise CertificateError(requirement, "a stream in another basis", "Trace the plain one")
         with torch.no_grad():
             states = self._running.states(self.encode(given), 1)
         return trace_of(self.layout, given, [state.to(torch.float64).numpy() for state in states], self.certificate)
+
+    def labels(self) -> NetworkLabels:
+        """What every head, key and column is, in the names of the program's registers.
+
+        A head's ``formula`` is the register that it writes, if its weights write no other column.
+        """
+        return program_labels(self.network, self.layout)
 
     def with_network(self, network: Network) -> ProgramNetwork:
         """The same program with other weights, certified anew: CertificateError where they are not proved right."""
@@ -140,19 +173,34 @@ class ProgramNetwork:
     def report(self) -> str:
         """What it is and what is proved, in a few lines."""
         lines = [
-            f"program        {self.program.title or self.program.operation}, {len(self.vocabulary)} tokens",
-            f"network        {self.layers} layers of attention, {self.heads} heads, 0 MLPs, {self.features} features, "
-            f"{count_keys(self.network):,} constant keys, {self.parameters:,} parameters",
+            *(f"{label:<15}{text}" for label, text in self._facts().items()),
             f"certificate    {self.certificate}",
             f"assumes        {'; '.join(self.certificate.assumptions)}",
-            "registers",
         ]
+        lines += ["registers"] if self.certificate.registers else []
         for each in self.certificate.registers:
             lines.append(f"  layer {each.layer}  {each.name:<28} within {each.error:.2g}")
         return "\n".join(lines)
 
+    def _facts(self) -> dict[str, str]:
+        size = (
+            f"{self.layers} layers of attention, {self.heads} heads, 0 MLPs, {self.features} features, "
+            f"{count_keys(self.network):,} constant keys, {self.parameters:,} parameters"
+        )
+        name = self.program.title or self.program.operation
+        return {"program": f"{name}, {len(self.vocabulary)} tokens", "network": size}
+
     def __str__(self) -> str:
         return self.report()
+
+    def __repr__(self) -> str:
+        return f"<ProgramNetwork {self._facts()['program']}: {self.certificate}>"
+
+    def _card(self) -> Card:
+        found = self.certificate
+        facts = self._facts() | {"dtype": self.dtype}
+        grids = [shares(found.parts, found.bound)]
+        return Card("ProgramNetwork", found.status, found.statement(), facts, grids, found.details())
 
     def _run(self, sequences: list[list[Any]]) -> list[list[Any]]:
         import torch
@@ -190,7 +238,7 @@ class ProgramNetwork:
         if not isinstance(sequence, Sequence):
             raise DomainError("A program takes a list of tokens", f"{type(sequence).__name__}", "Pass a list")
         if not 1 <= len(sequence) <= self.max_length:
-            remedy = "Shorten it, or compile with a larger max_length"
+            remedy = "Shorten it, or compile with a larger max_length" if sequence else "Pass at least one token"
             raise DomainError(f"This program takes 1 to {self.max_length:,} tokens", f"{len(sequence):,}", remedy)
         for i, token in enumerate(sequence):
             if not _is_in(token, self._places):
@@ -225,3 +273,18 @@ def _column(register: Register, sequences: list[list[Any]]) -> Array:
         return np.broadcast_to(np.eye(n, register.size), (len(sequences), n, register.size))
     at = np.arange(n, dtype=np.float64)[:, None]
     return np.broadcast_to(at if isinstance(node, Indices) else at * at, (len(sequences), n, 1))
+
+
+def _functions(part: Any, seen: set[int]) -> Iterator[FunctionType]:
+    """The functions in a part of a program, each part looked at once."""
+    if id(part) in seen:
+        return
+    seen.add(id(part))
+    if isinstance(part, FunctionType):
+        yield part
+    elif isinstance(part, tuple):
+        for each in part:
+            yield from _functions(each, seen)
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _functions(getattr(part, field.name), seen)

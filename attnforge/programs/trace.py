@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification.programs import ProgramCertificate
+from attnforge.display import Card, Displayed, Grid
 from attnforge.targets.programs.registers import Layout, Register
 from attnforge.targets.programs.semantics import evaluate
 
@@ -35,12 +36,29 @@ class Traced:
         return self.exact if self.error < 0.5 else ["?"] * len(self.exact)
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Displayed):
     """All registers of a run, layer by layer."""
 
     tokens: list[Any]
     registers: tuple[Traced, ...]
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self.registers)} registers on {len(self.tokens)} tokens>"
+
+    def _card(self) -> Card:
+        header = ("layer", "register", "largest error", "proved", *map(_text, self.tokens))
+        rows = [
+            (
+                str(each.layer),
+                each.name,
+                f"{each.error:.2g}",
+                f"{each.bound:.2g}",
+                *map(_text, each.exact),
+            )
+            for each in self.registers
+        ]
+        return Card("Trace", statement="what every register holds, token by token", grids=[Grid(header, rows)])
 
     def __str__(self) -> str:
         lines = [f"{'':9}{'register':<30}{'largest error':<15}{'proved':<10}exact values"]

@@ -19,7 +19,8 @@ FULL = ("none", "ieee")  # "none": as the setting above it says
 
 def as_written(device: torch.device) -> AbstractContextManager[Any]:
     """Inside, products are computed in the dtype of their operands."""
-    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+    cast = device.type != "meta" and torch.is_autocast_enabled(device.type)  # nothing is computed on that device
+    return torch.autocast(device.type, enabled=False) if cast else nullcontext()
 
 
 def reduced_precision(device: torch.device) -> str | None:

@@ -39,6 +39,7 @@ MOVES = {
     "squeeze",
     "slice",
     "split",
+    "split_with_sizes",
     "select",
     "index_select",
     "index_add",

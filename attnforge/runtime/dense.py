@@ -11,8 +11,8 @@ kernel an order of magnitude slower. The sharpness is folded into the weights, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from attnforge.errors import DomainError
 from attnforge.network import Head, Rows
+from attnforge.runtime.tracing import has_tangent, is_plain, parts
 from attnforge.runtime.weights import keep
 
 HELD = 2**18  # scores held at once where a softmax is written out: two megabytes in float64, which caches hold
@@ -45,9 +46,12 @@ def group_heads(heads: tuple[Head, ...]) -> tuple[list[int], list[list[Head]]]:
     return [flat.index(i) for i in range(len(heads))], [[heads[i] for i in members] for members in groups.values()]
 
 
-def write(groups: Sequence[Kernel], state: Tensor, context: Tensor | None, total: Tensor | None) -> Tensor:
-    """Add the outputs of groups with common query rows to ``total`` (batch, n, m_out): one product for all of them."""
-    means = joined([group(state, context) for group in groups], 0).T
+def write(groups: Sequence[Kernel], means: Tensor, state: Tensor, total: Tensor | None) -> Tensor:
+    """Add the outputs of groups with common query rows to ``total`` (batch, n, m_out): one product for all of them.
+
+    ``means`` (heads * v, batch * query) are those of all groups.
+    """
+    means = means.T
     output = joined([group.output.flatten(0, 1) for group in groups], 0)
     rows = groups[0].query_rows
     shape = (state.shape[0], state.shape[1] if rows is None else len(rows), output.shape[1])
@@ -90,8 +94,8 @@ class HeadGroup(nn.Module):
         if not self.written_out:
             mixed = attend(*self._project(state, context))
             return mixed.permute(1, 3, 0, 2).flatten(2).flatten(0, 1)
-        parts = torch.split(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
-        return joined([self._mean(part.T.contiguous()) for part in parts], 1)
+        asking = parts(asking_rows(state, self.query_rows).flatten(0, 1), self.at_once)
+        return joined([self._mean(part.T.contiguous()) for part in asking], 1)
 
     def weights(self, state: Tensor, context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key) of every head."""
@@ -104,6 +108,13 @@ class HeadGroup(nn.Module):
         rows = state.shape[1] if self.query_rows is None else len(self.query_rows)
         return [each.to(self.output.dtype).reshape(state.shape[0], rows, weights.shape[-1]) for each in weights]
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        before = self.output.dtype, self.output.device
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if before != (self.output.dtype, self.output.device):  # a parameter is the same object then
+            self._seen.clear()
+        return self
+
     def _project(self, state: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values (batch or 1, heads, tokens, width)."""
         asking = asking_rows(state, self.query_rows)
@@ -113,7 +124,7 @@ class HeadGroup(nn.Module):
             queries = asking.flatten(0, 1) @ self.query.transpose(0, 1).flatten(1)  # features last: the kernel needs it
             queries = queries.reshape(1, -1, self.query.shape[0], self.query.shape[2]).transpose(1, 2)
             return queries, self.memory_keys.unsqueeze(0), self.memory_values.unsqueeze(0)
-        told = self._told(state, context).unsqueeze(1)
+        told = self.told(state, context).unsqueeze(1)
         one = told.shape[0] == 1  # the same keys for the whole batch: one long row of queries
         asking = asking.reshape(1, 1, -1, asking.shape[-1]) if one else asking.unsqueeze(1)
         keys, values = told @ self.key, told @ self.value
@@ -149,8 +160,7 @@ class HeadGroup(nn.Module):
         """
         weights: Tensor = getattr(self, name)
         heads, _, width = weights.shape
-        traced = weights.requires_grad or torch.compiler.is_compiling()
-        picked = None if traced else self._picked(weights, name)
+        picked = None if weights.requires_grad or torch.compiler.is_compiling() else self._picked(weights, name)
         if picked is None:
             return (weights.transpose(1, 2).flatten(0, 1) @ asking).reshape(heads, width, -1)
         features, scales = picked
@@ -159,6 +169,8 @@ class HeadGroup(nn.Module):
     def _picked(self, weights: Tensor, name: str) -> tuple[Tensor, Tensor] | None:
         """For every column the feature it reads, and its weight; None if one reads several. Known until it changes."""
         seen, version, found = self._seen.get(name, (None, 0, None))
+        if seen is not weights and not (is_plain(weights) and _has_version(weights)):
+            return None
         if seen is not weights or version != weights._version:
             columns = weights.detach().cpu().double().transpose(1, 2).flatten(0, 1).numpy()
             features = np.abs(columns).argmax(axis=1)
@@ -170,7 +182,8 @@ class HeadGroup(nn.Module):
             self._seen[name] = weights, weights._version, found
         return found
 
-    def _told(self, state: Tensor, context: Tensor | None) -> Tensor:
+    def told(self, state: Tensor, context: Tensor | None) -> Tensor:
+        """The tokens (batch or 1, k, m) that keys and values are made of."""
         source = context if self.from_context else state
         if source is None:
             raise DomainError("This network reads a second input (its keys and values)", "one input", "Call net(X, Y)")
@@ -182,13 +195,15 @@ def asking_rows(state: Tensor, rows: Tensor | None) -> Tensor:
     return state if rows is None else state.index_select(1, rows)
 
 
-def joined(parts: Sequence[Tensor], dim: int) -> Tensor:
-    """The parts one after the other; one alone is not copied."""
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts), dim=dim)
+def joined(found: Sequence[Tensor], dim: int) -> Tensor:
+    """Parts one after the other; one alone is not copied."""
+    return found[0] if len(found) == 1 else torch.cat(list(found), dim=dim)
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Softmax attention with scale 1, values and keys padded to one width."""
+    if has_tangent(queries, keys, values):
+        return torch.softmax(queries @ keys.transpose(-1, -2), dim=-1) @ values
     width, out = queries.shape[-1], values.shape[-1]
     if out < width:
         values = functional.pad(values, (0, width - out))
@@ -200,6 +215,11 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def wide(tensor: Tensor) -> Tensor:
     """At least float32: scores and weighted sums are not accumulated in a half type."""
     return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
+
+
+def _has_version(tensor: Tensor) -> bool:
+    """Whether it says when its numbers have changed, and has any: what was made in inference mode does not say."""
+    return not (tensor.is_inference() or tensor.is_meta)
 
 
 def _signature(head: Head) -> object:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from attnforge.lemmas.product import places
 from attnforge.network import Head
 from attnforge.runtime.dense import HELD, asking_rows, joined, row_indices, wide
+from attnforge.runtime.tracing import is_plain, parts
 from attnforge.runtime.weights import keep
 
 COMPILED = 2**18  # exponentials of a batch from which on the compiled loop is worth its start
@@ -57,10 +58,11 @@ class FactorisedHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
-        small = len(asking) * sum(self.sizes) < COMPILED or wide(self.values) is not self.values
-        if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
-            return joined([self._mean(part) for part in torch.split(asking, self.at_once)], 1)
-        return self._means(asking)
+        if not torch.compiler.is_compiling() and len(asking) * sum(self.sizes) >= COMPILED:
+            half = wide(self.values) is not self.values
+            if not half and asking.device.type == "cpu" and is_plain(asking, *self.buffers()):
+                return self._means(asking)
+        return joined([self._mean(part) for part in parts(asking, self.at_once)], 1)
 
     def weights(self, state: Tensor, _context: Tensor | None) -> list[Tensor]:
         """Softmax weights (batch, query, key)."""
@@ -84,15 +86,17 @@ class FactorisedHead(nn.Module):
         """Its values (1, N, v)."""
         return self.values.reshape(-1, math.prod(self.sizes))[:, self.order].T.unsqueeze(0)
 
-    def _whole(self, parts: list[Tensor]) -> Tensor:
+    def _whole(self, columns: list[Tensor]) -> Tensor:
         """Columns of all factors in the order of the head's."""
-        found = torch.cat(parts, dim=1)
-        return torch.empty_like(found).index_copy(1, torch.tensor(self.columns), found).unsqueeze(0)
+        found = torch.cat(columns, dim=1)
+        return (
+            torch.empty_like(found).index_copy(1, torch.tensor(self.columns, device=found.device), found).unsqueeze(0)
+        )
 
     def _mean(self, asking: Tensor) -> Tensor:
         weights = self._factors(asking)
         left, right = _multiplied(weights[: self.split]), _multiplied(weights[self.split :])
-        inner = (wide(self.values) @ right).reshape(-1, *left.shape)
+        inner = (wide(self.values) @ right).reshape(len(self.values) // len(left), *left.shape)
         return (inner * left).sum(dim=1).to(self.output.dtype)
 
     def _means(self, asking: Tensor) -> Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnforge.errors import DomainError
-from attnforge.runtime.module import AttentionNetwork
+from attnforge.runtime.module import AttentionNetwork, Shaped
 
 
-class JointModule(nn.Module):
+class JointModule(Shaped):
     """A network of two inputs behind the shapes of its target f(X, Y).
 
     X is (..., d) or (..., n, d) by ``keys``, Y likewise by ``query``; with one input also a number or an (N,) tensor.
@@ -21,8 +21,8 @@ class JointModule(nn.Module):
     def __init__(
         self, core: AttentionNetwork, keys: tuple[int, ...], query: tuple[int, ...], keep_features: bool
     ) -> None:
-        super().__init__()
-        self.core, self.keys, self.query, self.keep_features = core, keys, query, keep_features
+        super().__init__(core)
+        self.keys, self.query, self.keep_features = keys, query, keep_features
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """The network's values."""

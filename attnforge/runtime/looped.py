@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnforge.runtime.arithmetic import as_written
-from attnforge.runtime.module import AttentionNetwork
+from attnforge.runtime.module import AttentionNetwork, Shaped
 
 
-class LoopedModule(nn.Module):
+class LoopedModule(Shaped):
     """(X, y) to what ``read`` finds in the tokens after all blocks of ``period`` layers; ``assemble`` makes the tokens.
 
     It takes weights of the examples, too, where there are some.
-    Blocks that share their layers share their weights. Nothing is checked.
+    Blocks that share their layers share their weights, and have hook points of their own. Nothing is checked.
     """
 
     def __init__(
@@ -25,8 +25,8 @@ class LoopedModule(nn.Module):
         assemble: Callable[..., Tensor],
         read: Callable[[Tensor], Tensor],
     ) -> None:
-        super().__init__()
-        self.core, self.period, self.assemble, self.read = core, period, assemble, read
+        super().__init__(core)
+        self.period, self.assemble, self.read = period, assemble, read
 
     def forward(self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """What is read after the last block."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+import math
+
+from torch import Tensor
 
 from attnforge.runtime.joint import as_tokens, common_batch
-from attnforge.runtime.module import AttentionNetwork
+from attnforge.runtime.module import AttentionNetwork, Shaped
 
 
-class PromptedModule(nn.Module):
+class PromptedModule(Shaped):
     """A network of x (..., d) and a prompt (..., p, m), whose leading axes broadcast.
 
     With one input x may be a number or an (N,) tensor. Values are (...), or (..., k) with ``keep_features``. One prompt
@@ -16,14 +18,14 @@ class PromptedModule(nn.Module):
     the domain of a prompt pass through.
     """
 
-    def __init__(self, network: AttentionNetwork, keep_features: bool) -> None:
-        super().__init__()
-        self.network, self.keep_features = network, keep_features
+    def __init__(self, core: AttentionNetwork, keep_features: bool) -> None:
+        super().__init__(core)
+        self.keep_features = keep_features
 
     def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
         """The values of the prompt's function."""
-        asking = as_tokens("x", x, (self.network.features,))
+        asking = as_tokens("x", x, (self.core.features,))
         batch = common_batch(prompt, asking)
-        told = prompt if prompt.shape[:-2].numel() == 1 else prompt.expand(*batch, *prompt.shape[-2:])
-        out: Tensor = self.network(asking.expand(*batch, *asking.shape[-2:]), told)[..., 0, :]
+        told = prompt if math.prod(prompt.shape[:-2]) == 1 else prompt.expand(*batch, *prompt.shape[-2:])
+        out: Tensor = self.core(asking.expand(*batch, *asking.shape[-2:]), told)[..., 0, :]
         return out if self.keep_features else out[..., 0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnforge.errors import DomainError
-from attnforge.runtime.module import AttentionNetwork
+from attnforge.runtime.module import AttentionNetwork, Shaped
 
 
-class TargetModule(nn.Module):
+class TargetModule(Shaped):
     """A network behind the shapes of its target.
 
     Functions take (..., d) and return (...), or (..., k) with k outputs; with one input also a number or an (N,)
@@ -17,8 +17,8 @@ class TargetModule(nn.Module):
     """
 
     def __init__(self, core: AttentionNetwork, layout: str, keep_features: bool) -> None:
-        super().__init__()
-        self.core, self.layout, self.keep_features = core, layout, keep_features
+        super().__init__(core)
+        self.layout, self.keep_features = layout, keep_features
 
     def forward(self, x: Tensor) -> Tensor:
         """The network's values."""

@@ -10,7 +10,9 @@ longer, those that are differentiated, and other devices, in torch.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from attnforge.lemmas.window import MOST, Row, half_width
 from attnforge.network import Head
 from attnforge.runtime.dense import HELD, asking_rows, attend, joined, row_indices
+from attnforge.runtime.tracing import is_plain, parts
 from attnforge.runtime.weights import keep
 
 Array = npt.NDArray[np.float64]
@@ -38,6 +41,7 @@ class WindowHead(nn.Module):
     values: Tensor
     query_rows: Tensor | None
     queries: Tensor
+    lines: Tensor
     place: Tensor
     key = value = key_rows = None
     from_context = written_out = False
@@ -50,7 +54,9 @@ class WindowHead(nn.Module):
         place = np.ravel_multi_index(tuple(row.place for row in rows), self.sizes)
         values = np.asarray(head.memory_values)[place.argsort()]
         columns = [head.query[:, row.columns[0]] / row.square for row in rows]
+        lines = [[row.tie, row.spacing, row.sharpness] for row in rows]
         self.register_buffer("queries", torch.tensor(np.stack(columns)))
+        self.register_buffer("lines", torch.tensor(lines, dtype=torch.float64))
         self.register_buffer("place", torch.from_numpy(place), persistent=False)
         self.register_buffer("query_rows", row_indices(head.query_rows))
         keep(self, "values", values.T.reshape(-1, *self.sizes), dtype, False)
@@ -59,20 +65,20 @@ class WindowHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
-        if asking.device.type == "cpu" and len(asking) * len(self.place) < self.least:
+        here = asking.device.type == "cpu" and not torch.compiler.is_compiling()
+        if here and len(asking) * len(self.place) < self.least:
             query, keys = self._maps
             return attend((asking @ query)[None, None], keys, self.values.flatten(1).T[None, None])[0, 0].T
-        small = len(asking) * math.prod(self.counts) < COMPILED
-        if small or asking.requires_grad or asking.device.type != "cpu" or torch.compiler.is_compiling():
-            parts = torch.split(asking, max(1, HELD // math.prod(self.counts)))
-            return joined([self._mean(part) for part in parts], 1)
+        large = here and len(asking) * math.prod(self.counts) >= COMPILED
+        if not (large and is_plain(asking, *self.buffers())):
+            some = parts(asking, max(1, HELD // math.prod(self.counts)))
+            return joined([self._mean(part) for part in some], 1)
         from attnforge.runtime.window_loop import line, product  # numba takes a second to import
 
         values = self.values.numpy()
         out = np.empty((len(values), len(asking)), dtype=values.dtype)
         tables = [_table(*each) for each in zip(self._sharpness, self.counts, strict=True)]
-        rows = np.array([[row.tie, row.spacing, row.sharpness] for row in self.rows])
-        given = asking.numpy(), self.queries.numpy(), rows
+        given = asking.numpy(), self.queries.numpy(), self.lines.numpy()
         if len(self.rows) == 1:
             line(*given, *tables, values, out)
         else:
@@ -83,9 +89,9 @@ class WindowHead(nn.Module):
     def _mean(self, asking: Tensor) -> Tensor:
         """Means (v, N) by torch: row by row, as the compiled loop."""
         keys, weights = self._near(asking)
-        total = self.values.flatten(1)[:, keys].reshape(len(self.values), len(asking), *self.counts)
+        total = self.values.flatten(1)[:, keys].reshape(len(self.values), asking.shape[0], *self.counts)
         for each in reversed(weights):
-            total = (total * each.reshape(len(asking), *[1] * (total.dim() - 3), -1)).sum(dim=-1)
+            total = (total * each.reshape(asking.shape[0], *[1] * (total.dim() - 3), each.shape[1])).sum(dim=-1)
         return total
 
     def weights(self, state: Tensor, _context: Tensor | None) -> list[Tensor]:
@@ -96,6 +102,30 @@ class WindowHead(nn.Module):
             whole = (whole[:, :, None] * each[:, None, :]).flatten(1)
         found = whole.new_zeros(len(keys), len(self.place)).scatter(1, keys, whole)[:, self.place]
         return [found.reshape(*asking.shape[:2], -1)]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Like any module, but positions are computed in float64 whatever the dtype."""
+        exact = {name: self.get_buffer(name) for name in ("queries", "lines")}
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, tensor in exact.items():
+            moved = self.get_buffer(name)
+            if moved.dtype != torch.float64:
+                setattr(self, name, tensor.to(moved.device))
+        return self
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, metadata: Any, strict: bool, *reports: list[str]
+    ) -> None:
+        """Like any module, but where the keys stand is known from the head it was made of."""
+        errors = reports[-1]
+        for name in ("queries", "lines"):
+            given, own = state_dict.get(prefix + name), self.get_buffer(name)
+            if given is not None and not torch.equal(given.to(own), own):
+                errors.append(
+                    f"{prefix}{name}: the keys of the window kernel are fixed when a module is made, and these are "
+                    'those of another network; load them into its own module, or into one of kernel="dense".'
+                )
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, *reports)
 
     @property
     def query(self) -> Tensor:
@@ -125,7 +155,7 @@ class WindowHead(nn.Module):
     def _near(self, asking: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The keys (N, n) in the windows of all queries, and the weights (N, n_j) of every row."""
         levels = asking.double() @ self.queries.T
-        keys = torch.zeros(len(levels), 1, dtype=torch.int64, device=levels.device)
+        keys = torch.zeros(levels.shape[0], 1, dtype=torch.int64, device=levels.device)
         weights = []
         for y, row, count in zip(levels.unbind(dim=1), self.rows, self.counts, strict=True):
             p, c = (y - row.tie) / row.spacing, row.sharpness

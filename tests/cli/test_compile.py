@@ -96,7 +96,7 @@ def test_figures_in_the_format_their_name_says(run, tmp_path: Path, suffix: str,
         (["x", "--domain", "x=-1:1", "-o", "/"], "Got the directory /"),
         (["x", "--domain", "x=-1:1", "-o", "no/such/f"], "Create no/such first"),
         (["x", "--domain", "x=-1:1", "--figure", "f.gif"], ".png or .svg or .pdf"),
-        (["x", "--domain", "x=-1:1", "-o", "f.onnx"], "must end in .safetensors. Got f.onnx"),
+        (["x", "--domain", "x=-1:1", "-o", "f.pt"], "must end in .safetensors or .onnx. Got f.pt"),
         (["x", "--domain", "x=-1:1", "--tool", "1"], "No such option: --tool"),
     ],
 )

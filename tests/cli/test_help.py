@@ -5,8 +5,8 @@ import pytest
 import attnforge as af
 
 VERBS = (
-    "compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "export", "constructions", "bench",
-    "experiment",
+    "compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "export", "constructions", "explore",
+    "bench", "experiment",
 )  # fmt: skip
 
 

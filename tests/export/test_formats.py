@@ -4,6 +4,9 @@ import importlib.util
 import itertools
 import subprocess
 import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +14,13 @@ import torch
 
 import attnforge as af
 from attnforge.export import FORMATS
-from attnforge.network import apply, rounded
+from attnforge.network import Linear, Term, apply, rounded
 from attnforge.targets import JointFunction
 from tests.network.examples import NETWORKS, inputs
 from tests.readers.built import BUILT, built, points_of
 from tests.readers.networks import random_case
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 SEEDS = range(40)
 UNITS = {"float64": 1e-12, "float32": 1e-4}
 
@@ -44,13 +48,21 @@ def run_jax(path, given):
     return np.asarray(module.apply(module.load(), *given))
 
 
-RUN = {"onnx": run_onnx, "torch": run_torch, "jax": run_jax}
+RUN = {"onnx": run_onnx, "torch": run_torch, "jax": run_jax, "transformer_lens": run_torch}
+FEW = {"jax": 3, "transformer_lens": 12}  # random networks where each is compiled or booted; others are tried on all
 
 
 def ran(name, model, given, path, dtype=None):
     """What the exported model computes."""
-    getattr(af.export, name)(model, path, dtype=dtype)
+    getattr(af.export, name)(model, path, dtype=dtype, **(lengths(model, given) if name == "transformer_lens" else {}))
     return RUN[name](path, [np.ascontiguousarray(array) for array in given])
+
+
+def lengths(model, given):
+    """The numbers of rows, where a network takes any, for a format that is made for a largest one."""
+    network = getattr(model, "network", model)
+    free = {"tokens": network.tokens, "context": 1 if network.context is None else network.context[0]}
+    return {name: given[i].shape[-2] for i, (name, count) in enumerate(free.items()) if count is None}
 
 
 def test_every_format_is_run_here():
@@ -68,7 +80,7 @@ def test_layers_of_every_kind(name, tmp_path):
 @pytest.mark.parametrize("dtype", UNITS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_random_networks(name, dtype, tmp_path):
-    for seed in SEEDS if name != "jax" else SEEDS[:3]:  # which compiles every operation
+    for seed in SEEDS[: FEW.get(name)]:
         case = random_case(seed)
         given = [part for part in case.split(case.points(np.random.default_rng(seed), 4)) if part is not None]
         given = [array.astype(dtype) for array in given]
@@ -87,7 +99,7 @@ def test_every_construction_with_the_shapes_of_its_target(name, tmp_path):
         with pytest.raises(af.RefusalError, match="float64 or float32"):
             af.export.onnx(net, tmp_path / "model.onnx")
         return
-    for points, to in itertools.product(points_of(net, 60), ("onnx", "torch")):
+    for points, to in itertools.product(points_of(net, 60), ("onnx", "torch", "transformer_lens")):
         given = net.target.split(points) if isinstance(net.target, JointFunction) else (points,)
         given = [np.asarray(each, dtype=net.dtype) for each in given]
         wanted = np.asarray(net(*given))
@@ -125,14 +137,84 @@ def test_scripts_run_without_attnforge(tmp_path):
     )
 
 
-def test_unwritable_places_and_missing_extras(tmp_path, monkeypatch):
-    net = af.compile("x^2", {"x": (-1, 1)}, 1e-2)
-    for name in FORMATS:
+@pytest.fixture(scope="module")
+def parabola():
+    return af.compile("x^2", {"x": (-1, 1)}, 1e-2)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_places_that_cannot_be_written_stay_as_they_are(name, parabola, tmp_path):
+    write, folder = getattr(af.export, name), FORMATS[name].suffix is None
+    (tmp_path / "mine").write_bytes(b"mine")
+    for place in ("no/such/place", "mine/model", "mine" if folder else ""):
         with pytest.raises(af.FileFormatError, match="writable place"):
-            getattr(af.export, name)(net, tmp_path / "no" / "such" / "place")
+            write(parabola, tmp_path / place)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_second_export_replaces_the_first(name, parabola, tmp_path):
+    other = af.compile("x^3", {"x": (-1, 1)}, 1e-2)
+    for net in (parabola, other):
+        getattr(af.export, name)(net, tmp_path / "model")
+    fresh = tmp_path / "fresh"
+    getattr(af.export, name)(other, fresh)
+    read = [{each.name: each.read_bytes() for each in place.rglob("*") if each.is_file()} or place.read_bytes()
+            for place in (tmp_path / "model", fresh)]  # fmt: skip
+    assert read[0] == read[1]
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "fresh"}
+
+
+@pytest.mark.parametrize("model", [None, "f.safetensors", np.ones(3), torch.nn.Linear(1, 1)], ids=repr)
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_no_model_is_refused_in_words(name, model, tmp_path):
+    with pytest.raises(af.TargetError, match="compiled target, a program or a Network"):
+        getattr(af.export, name)(model, tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(af.RefusalError, match=r"pip install 'attnforge\[onnx\]'"):
-        af.export.onnx(net, tmp_path / "x.onnx")
-    with pytest.raises(AttributeError, match="vhdl"):
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_weights_that_do_not_fit_the_dtype(name, tmp_path):
+    network = af.Network((Linear((Term(np.array([[1e39]])),)),), 1)
+    with pytest.raises(af.RefusalError, match="must fit float32"):
+        getattr(af.export, name)(network, tmp_path / "model", dtype="float32")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "package"), [(f.name, each) for f in FORMATS.values() for each in f.packages])
+def test_a_missing_extra_is_answered_by_the_line_that_installs_it(name, package, parabola, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(af.RefusalError, match=rf"pip install 'attnforge\[{FORMATS[name].extra}\]'"):
+        getattr(af.export, name)(parabola, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_extras_are_those_of_the_package():
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    for each in FORMATS.values():
+        listed = " ".join(extras[each.extra]) if each.extra is not None else ""
+        assert all(package.replace("_", "-") in listed for package in each.packages)
+
+
+def test_text_of_a_file_cannot_become_code(tmp_path, parabola):
+    """A model file may claim any formula for a head; scripts show it as a comment."""
+    (encode, attention), code = parabola.network.layers, "x\rraise SystemExit('ran') #\n\x0c\u2028raise SystemExit"
+    head = replace(attention.heads[0], claims=replace(attention.heads[0].claims, formula=code))
+    network = replace(parabola.network, layers=(encode, replace(attention, heads=(head,))))
+    for name in ("torch", "jax"):
+        getattr(af.export, name)(network, tmp_path / name)
+        script(tmp_path / name)
+
+
+def test_programs_take_the_tokens_they_encode(tmp_path):
+    p = af.programs
+    net = p.compile(p.selector_width(p.select(p.tokens, p.tokens, "==")), ["a", "b"], max_length=6)
+    tokens = net.encode(["a", "b", "a"]).numpy()[None]
+    np.testing.assert_allclose(ran("onnx", net, [tokens], tmp_path / "m.onnx")[0, :, 0], [2, 1, 2], atol=1e-9)
+
+
+def test_unknown_formats():
+    with pytest.raises(AttributeError, match=r"vhdl.*formats are onnx"):
         af.export.vhdl  # noqa: B018
+    assert {*FORMATS} <= {*dir(af.export)}

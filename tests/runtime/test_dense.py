@@ -111,8 +111,8 @@ def test_a_group_adds_to_what_is_there():
     group = HeadGroup([one], torch.float64, trainable=False)
     state = torch.tensor(inputs(NETWORKS["memory"], 2)[0])
     base = torch.full((2, 4, 3), 7.0, dtype=torch.float64)
-    alone_ = write([group], state, None, None)
-    torch.testing.assert_close(write([group], state, None, base), base + alone_)
+    alone_ = write([group], group(state, None), state, None)
+    torch.testing.assert_close(write([group], group(state, None), state, base), base + alone_)
     assert (base == 7.0).all()
     assert not alone_[:, [1, 3]].any()
     assert alone_[:, [0, 2]].any()
@@ -121,8 +121,9 @@ def test_a_group_adds_to_what_is_there():
 def test_groups_that_write_alike_write_together():
     groups = [HeadGroup([head(memory=size)], torch.float64, trainable=False) for size in (2, 3, 5)]
     state = torch.tensor(inputs(NETWORKS["memory"], 2)[0])
-    alone_ = [write([group], state, None, None) for group in groups]
-    torch.testing.assert_close(write(groups, state, None, None), sum(alone_))
+    alone_ = [write([group], group(state, None), state, None) for group in groups]
+    means = torch.cat([group(state, None) for group in groups])
+    torch.testing.assert_close(write(groups, means, state, None), sum(alone_))
 
 
 def test_features_that_are_picked_follow_the_weights():

@@ -1,9 +1,10 @@
 r"""What a head claims against what its keys are: number, places and sharpness.
 
-Claims say where the builder wanted keys, and how sharp. The scores say where they are (:mod:`.rows`). A key more than a
-hundredth of a step off, a key that is not there, or a sharpness more than a twentieth off is a contradiction; which of
-the two is wrong cannot be told from here, so it is a warning. Softer than claimed where a staircase was claimed
-($c \ge 8$: a neighbour weighs less than $e^{-8}$), or the reverse, is *interpolation drift*.
+Claims say where the builder wanted keys, and how sharp. The scores say where they are
+(:mod:`attnforge.labels.rows`). A key more than a hundredth of a step off, a key that is not there, or a sharpness more
+than a twentieth off is a contradiction; which of the two is wrong cannot be told from here, so it is a warning. Softer
+than claimed where a staircase was claimed ($c \ge 8$: a neighbour weighs less than $e^{-8}$), or the reverse, is
+*interpolation drift*.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.labels.places import OFF, off_in_steps
+from attnforge.labels.rows import KeyAxis
 from attnforge.measurement.diagnosis.findings import Finding
 from attnforge.measurement.diagnosis.precision import place
-from attnforge.measurement.diagnosis.rows import KeyAxis
 from attnforge.measurement.diagnosis.view import HeadView
 from attnforge.network import Claims
 
 Array = npt.NDArray[np.float64]
 
 HARD = 8.0
-OFF = 0.01  # steps
 SOFTER = 0.05
 PER_LENGTH = ("truncated_linear", "multihead_truncated_linear")  # claim beta; the others claim c = beta h^2
 LISTED = 10_000  # keys of which places are compared one by one
@@ -67,7 +68,7 @@ def _elsewhere(view: HeadView, claims: Claims, axes: tuple[KeyAxis, ...]) -> lis
     seen = axis.positions[axis.place]
     if claimed.shape[1] != 1 or not np.isfinite(claimed).all():
         return []
-    off = _off_in_steps(claimed[:, 0], seen)
+    off = off_in_steps(claimed[:, 0], seen)
     wrong = np.flatnonzero(np.abs(off) > OFF)
     if not len(wrong) or len(wrong) > view.count // 2:
         return []
@@ -78,19 +79,6 @@ def _elsewhere(view: HeadView, claims: Claims, axes: tuple[KeyAxis, ...]) -> lis
     )
     remedy = f"Move key {worst} by {-off[worst]:.3g} steps, or correct the claims"
     return [Finding("contradicted claims", "warning", place(view, tuple(wrong.tolist())), evidence, cause, remedy)]
-
-
-def _off_in_steps(claimed: Array, seen: Array) -> Array:
-    """How far each seen position is from the claimed one after the affine map that fits most of them, in steps."""
-    order = np.argsort(claimed)
-    claimed_along, seen_along = claimed[order], seen[order]
-    gaps = np.diff(claimed_along)
-    scale = float(np.median(np.diff(seen_along) / np.where(gaps > 0, gaps, np.nan)))
-    shift = float(np.median(seen_along - scale * claimed_along))
-    local = np.abs(scale) * np.minimum(np.append(gaps, gaps[-1]), np.append(gaps[0], gaps))
-    off = np.empty(len(claimed))
-    off[order] = (seen_along - scale * claimed_along - shift) / np.where(local > 0, local, 1.0)
-    return np.asarray(np.nan_to_num(off))
 
 
 def _other_sharpness(view: HeadView, claims: Claims, axes: tuple[KeyAxis, ...]) -> list[Finding]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.labels.rows import KeyAxis
 from attnforge.measurement.diagnosis.calls import call_findings
 from attnforge.measurement.diagnosis.claims import claim_findings, claimed_sharpness
 from attnforge.measurement.diagnosis.duplicates import duplicate_findings
@@ -16,7 +17,6 @@ from attnforge.measurement.diagnosis.findings import Diagnosis, Finding, Place, 
 from attnforge.measurement.diagnosis.geometry import input_axes, seen_axis
 from attnforge.measurement.diagnosis.network_views import affordable, network_views
 from attnforge.measurement.diagnosis.precision import precision_findings
-from attnforge.measurement.diagnosis.rows import KeyAxis
 from attnforge.measurement.diagnosis.sentinels import sentinel_findings
 from attnforge.measurement.diagnosis.sharpness import sharpness_findings
 from attnforge.measurement.diagnosis.spread import uniform_findings

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.labels.rows import KeyAxis
 from attnforge.measurement.diagnosis.findings import Finding, Place
 from attnforge.measurement.diagnosis.ghost_trial import error_with_ghosts
-from attnforge.measurement.diagnosis.rows import KeyAxis
 from attnforge.measurement.diagnosis.subject import Subject
 from attnforge.targets import Box
 

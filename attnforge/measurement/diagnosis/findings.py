@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from attnforge.display import Card, Displayed, Grid, Section
 from attnforge.measurement.diagnosis.statistics import HeadStatistics
 
 Severity = Literal["fault", "warning", "note"]
@@ -50,7 +51,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Displayed):
     """One failure signature: where, the numbers that show it, what causes it and what to do."""
 
     signature: Signature
@@ -61,11 +62,21 @@ class Finding:
     remedy: str
 
     def __str__(self) -> str:
-        facts = "; ".join(f"{name} {_number(value)}" for name, value in self.evidence.items())
         lines = [f"{self.severity.upper()}: {self.signature} ({self.where})"]
-        for label, text in (("evidence", facts), ("cause", self.cause), ("remedy", self.remedy)):
+        for label, text in self._facts().items():
             lines += _folded(f"  {label:<9} ", text)
         return "\n".join(lines)
+
+    def _facts(self) -> dict[str, str]:
+        facts = "; ".join(f"{name} {_number(value)}" for name, value in self.evidence.items())
+        return {"evidence": facts, "cause": self.cause, "remedy": self.remedy}
+
+    def _card(self) -> Card:
+        return Card(self.signature, self.severity, str(self.where), self._facts())
+
+    def section(self) -> Section:
+        """A part of the card of a diagnosis."""
+        return Section(f"{self.signature}: {self.where}", self.severity, self._facts())
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -86,8 +97,8 @@ class Finding:
         }
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Displayed):
     """The findings, worst first, the numbers of every head, and what could not be looked at.
 
     ``healthy`` means: no fault and no warning. It says that none of the known signatures was seen at the points looked
@@ -110,10 +121,25 @@ class Diagnosis:
         """The findings that are faults."""
         return tuple(finding for finding in self.findings if finding.severity == "fault")
 
-    def __str__(self) -> str:
+    @property
+    def _looked_at(self) -> str:
         many = f"{len(self.heads):,} head{'s' * (len(self.heads) != 1)}"
-        looked = f"{many} in {self.dtype}, {self.points:,} points"
-        lines = [f"{verdict(self)} ({looked})"]
+        return f"{many} in {self.dtype}, {self.points:,} points"
+
+    def __repr__(self) -> str:
+        return f"<Diagnosis {verdict(self)} ({self._looked_at})>"
+
+    def _card(self) -> Card:
+        sections = [finding.section() for finding in self.findings]
+        if self.heads:
+            header, *rows = _rows(self.heads)
+            grid = Grid(header, rows, _left(self.heads))
+            sections.append(Section("numbers of the heads", grids=[grid], folded=True))
+        facts = {f"not judged ({i})": text for i, text in enumerate(self.unknown, 1)}
+        return Card("Diagnosis", verdict(self), self._looked_at, facts, sections=sections)
+
+    def __str__(self) -> str:
+        lines = [f"{verdict(self)} ({self._looked_at})"]
         for finding in self.findings:
             lines += ["", str(finding)]
         lines += ["", *_table(self.heads)] if self.heads else []
@@ -148,16 +174,26 @@ def ordered(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _table(heads: tuple[HeadStatistics, ...]) -> list[str]:
     """The numbers of the first heads, aligned."""
+    rows = _rows(heads)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return lines + ([_left(heads)] if _left(heads) else [])
+
+
+def _left(heads: tuple[HeadStatistics, ...]) -> str:
+    """How many heads are not listed."""
+    return f"... and {len(heads) - SHOWN_HEADS:,} more" if len(heads) > SHOWN_HEADS else ""
+
+
+def _rows(heads: tuple[HeadStatistics, ...]) -> list[tuple[str, ...]]:
+    """Names and numbers of the first heads."""
     header = ("layer", "head", "keys", "eff. keys", "largest", "two nearest", "score range", "gap in ulps", "c")
     rows: list[tuple[str, ...]] = [header]
     for head in heads[:SHOWN_HEADS]:
         sharp = "-" if head.sharpness is None else f"{head.sharpness:.3g}"
         numbers = (head.effective_keys, head.largest_weight, head.two_nearest, head.score_range, head.gap_in_ulps)
         rows.append((str(head.layer), str(head.head), str(head.keys), *(f"{n:.3g}" for n in numbers), sharp))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
-    left = len(heads) - SHOWN_HEADS
-    return lines + ([f"... and {left:,} more"] if left > 0 else [])
+    return rows
 
 
 def _folded(label: str, text: str) -> list[str]:

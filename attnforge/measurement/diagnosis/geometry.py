@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.labels.rows import KeyAxis, key_axes
 from attnforge.measurement.diagnosis.network_views import affine_queries
-from attnforge.measurement.diagnosis.rows import KeyAxis, key_axes
 from attnforge.measurement.diagnosis.view import HeadView
 from attnforge.network import Attention, Head, Network
 from attnforge.targets import Box

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.measurement.diagnosis.rows import KeyAxis
+from attnforge.labels.rows import KeyAxis
 from attnforge.measurement.diagnosis.subject import Subject
 from attnforge.network import Attention
 

@@ -38,7 +38,8 @@ def network_views(network: Network, dtype: str, tokens: Array, context: Array | 
         states = [torch.from_numpy(round_to(tokens, dtype)).to(module.dtype) for module in (exact, real)]
         second = None if context is None else torch.from_numpy(round_to(context, dtype))
         told = [None if second is None else module._second(states[0], second) for module in (exact, real)]
-        for layer, truly, really in zip(network.layers[: last + 1], exact.layers, real.layers, strict=False):
+        for place, layer in enumerate(network.layers[: last + 1]):
+            truly, really = exact.layer(place), real.layer(place)
             if isinstance(layer, Attention):
                 assert isinstance(really, AttentionLayer)
                 weights, state = really.weights(states[1], told[1]), states[0].numpy()

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.labels.rows import KeyAxis
 from attnforge.measurement.diagnosis.findings import Finding, Place
-from attnforge.measurement.diagnosis.rows import KeyAxis
 
 Array = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnforge.anchors.axis import Axis
-from attnforge.measurement.diagnosis.rows import key_axes
+from attnforge.labels.rows import key_axes
 
 
 def axis_of(slopes: np.ndarray, offsets: np.ndarray, lower: float = 0.0, upper: float = 1.0):

@@ -16,7 +16,7 @@ move the others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,9 @@ class KeyAxis:
     """A row of keys along ``direction`` (D,) of the inputs: place j of the row stands at ``positions[j]``.
 
     ``place`` (p,) is the place of each of the head's keys, ``steps`` the gaps between places, ``rises`` by how much
-    slopes grow from one to the next, ``sharpness`` c; ``regular`` says that it is of one of the two families, which
-    takes five keys to tell. The domain reaches from ``lower`` to ``upper`` along the direction.
+    slopes grow from one to the next, ``ties`` where neighbours score alike, ``sharpness`` c; ``regular`` says that it
+    is of one of the two families, which takes five keys to tell. The domain reaches from ``lower`` to ``upper`` along
+    the direction.
     """
 
     direction: Array
@@ -49,6 +50,7 @@ class KeyAxis:
     lower: float
     upper: float
     regular: bool = True
+    ties: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def beyond(self) -> tuple[int, int]:
@@ -136,7 +138,7 @@ def _axis(direction: Array, slopes: Array, offsets: Array, place: Indices, low: 
     )
     sharpness = float(np.median(rises * steps / 2))
     regular = len(apart) > 2 and min(_spread(beta), _spread(c)) < REGULAR
-    return KeyAxis(direction, places + shift, steps, rises, place, sharpness, low, high, regular)
+    return KeyAxis(direction, places + shift, steps, rises, place, sharpness, low, high, regular, ties)
 
 
 def _single_direction(slopes: Array) -> Array | None:
