@@ -10,11 +10,14 @@ from typing import Any, Literal, NamedTuple
 
 from attnforge.balls import machine
 from attnforge.balls.softmax import ULPS, ULPS_SINGLE
+from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
 from attnforge.errors import CertificateError
 from attnforge.network import FEW, content_digest
 from attnforge.targets import Target
 
 Status = Literal["proved", "conditional", "sampled"]
+
+SIDES, REGISTERS = 4, 40  # of a domain, and of a graph, that a card lists
 
 
 def arithmetic(dtype: str) -> str:
@@ -60,8 +63,8 @@ class LocalBound(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Displayed):
     """What is known of a network's error.
 
     ``status``: ``proved``; ``conditional`` on ``assumptions`` the user made; or ``sampled``, then ``bound`` is None and
@@ -100,6 +103,49 @@ class Certificate:
         parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())
         near = "" if self.minimiser is None else f"; within {self.minimiser:.3g} of the minimiser"
         return f"{self.status}: {self.statement(3)}, in {self.dtype} ({parts}){near}"
+
+    def __repr__(self) -> str:
+        return f"<Certificate {self}>"
+
+    def _card(self) -> Card:
+        said = "no bound is proved" if self.bound is None else f"{self.statement()}, in {self.dtype}"
+        grids = [shares(self.parts, self.bound)] if self.bound is not None else []
+        return Card("Certificate", self.status, said, self._known(), grids, self.details())
+
+    def _known(self) -> dict[str, Fact]:
+        """What there is to know besides the bound."""
+        known: dict[str, Fact] = {}
+        if self.norm != "sup":
+            known["norm"] = self.norm
+        if self.domain:
+            sides = [f"[{low:.6g}, {high:.6g}]" for low, high in self.domain[:SIDES]]
+            known["domain"] = " × ".join(sides) + f" × … ({len(self.domain)} intervals)" * (len(self.domain) > SIDES)
+        if self.estimate is not None:
+            place = f" at ({', '.join(f'{x:.6g}' for x in self.estimate.at[:SIDES])})" if self.estimate.at else ""
+            what = "largest error seen" if self.norm == "sup" else f"{self.norm} error, by quadrature, about"
+            known["measured"] = f"{what} {self.estimate.error:.4g}{place * (len(self.estimate.at) <= SIDES)}"
+        if self.contraction is not None:
+            known["a step"] = f"contracts by {self.contraction:.6g}"
+        if self.minimiser is not None:
+            known["minimiser"] = f"within {self.minimiser:.3g}"
+        return known
+
+    def details(self) -> list[Section]:
+        """What is folded away on a card: registers, assumptions, kernels and digests."""
+        found = []
+        if self.registers:
+            header = ("register", "range", "local bound", "sensitivity", "share")
+            rows = [
+                (each.name, f"[{each.lower:.3g}, {each.upper:.3g}]", f"{each.error:.1e}", f"{each.sensitivity:.2g}",
+                 f"{each.share:.0%}")
+                for each in self.registers[:REGISTERS]
+            ]  # fmt: skip
+            left = len(self.registers) - REGISTERS
+            grid = Grid(header, rows, f"and {left:,} more" if left > 0 else "")
+            found.append(Section("registers", grids=[grid], folded=True))
+        facts: dict[str, Fact] = {f"assumed ({i})": text for i, text in enumerate(self.assumptions, 1)}
+        facts |= {"kernels": ", ".join(self.kernels), "network": self.digest, "target": self.target}
+        return [*found, Section("assumptions, kernels, digests", facts=facts, folded=True)]
 
     def statement(self, digits: int = 4) -> str:
         """The bound as a formula in words."""

@@ -3,25 +3,42 @@ r"""Where a target's values lie on boxes: by its Lipschitz constant, or enclosed
 Of a callable with $|f(x) - f(y)| \le L\|x - y\|$ the range over a box with midpoint m and radii r is
 $f(m) \pm L\|r\|$, on condition that L is right. A formula is a Taylor model on each of many boxes at once
 (:mod:`.enclosure.formula_models`) of degree 1, whose range is off by a multiple of $r^2$ only, and a ball of all its
-values, which is better on large boxes. With more inputs than models are made for it is evaluated on intervals.
+values, which is better on large boxes. With more inputs than models are made for it is evaluated on intervals. A ReLU
+network is one map and one clamp after the other of such models, an attention head a network of one layer
+(:mod:`.enclosure.model_layers`), whose rounding in float64 is charged and not needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import UnionType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Balls, precision
+from attnforge.balls import MACHINES, Balls, precision
 from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.formula_models import formula_models
+from attnforge.certification.enclosure.model_layers import run_network
+from attnforge.certification.enclosure.rows import Entry, entries_of
 from attnforge.certification.enclosure.taylor_models import Models
-from attnforge.errors import CertificateError
-from attnforge.targets import Formula, Formulas, Target
+from attnforge.errors import CertificateError, TargetError
+from attnforge.network import Attention, Head, Network, Rows
+from attnforge.targets import (
+    Activation,
+    Affine,
+    AttentionHead,
+    Formula,
+    Formulas,
+    ReluNetwork,
+    Target,
+    TruncatedLinear,
+)
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import Interval
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 Range = Callable[[Array, Array], tuple[Array, Array]]
@@ -40,8 +57,26 @@ NORMS: dict[str, Callable[[Array], Array]] = {
 def range_of(target: Target) -> Range:
     """A function from boxes, lower and upper corners (B, D), to lower and upper bounds (B, K) of the target there."""
     if isinstance(target, Formula):
-        return _enclosed(target)
+        return enclosed_range(target, MOST_INPUTS)
     return _lipschitz(target)
+
+
+def enclosed_range(target: Target, inputs: int) -> Range:
+    """The same, proved: of formulas, truncated linear functions, ReLU networks and attention heads.
+
+    The points of tokens are rows of all their features, and the values of all tokens are in a row, too. Models are made
+    of formulas of at most so many inputs.
+    """
+    kinds: tuple[tuple[type | UnionType, Callable[[Any, int], Range]], ...] = (
+        (Formula | Formulas | TruncatedLinear, _enclosed),
+        (ReluNetwork, _rectified),
+        (AttentionHead, _attended),
+    )
+    for kind, range_ in kinds:
+        if isinstance(target, kind):
+            return range_(target, inputs)
+    wanted = "The range of a target is proved of what can be read: formulas, ReLU networks, truncated linear functions"
+    raise TargetError(wanted, target.describe(), "Ask for net.range, which needs no target, or give a formula")
 
 
 def values_at(target: Target, points: Array) -> Balls:
@@ -55,7 +90,7 @@ def values_at(target: Target, points: Array) -> Balls:
         return Balls(found.mid.reshape(len(points), -1), found.rad.reshape(len(points), -1))
     if not isinstance(target, Formula):
         return Balls.exact(seen_at(target, points))
-    model = _model(target, Models.constant(degrees(points.shape[1], 1), points))
+    model = _model(target.tree, target.names, Models.constant(degrees(points.shape[1], 1), points))
     mid, rad = model.c[0].copy(), model.rest.values.copy()
     with np.errstate(invalid="ignore"):
         lost = np.flatnonzero(~(rad <= BLURRED * np.abs(mid)))
@@ -87,33 +122,83 @@ def _lipschitz(target: Target) -> Range:
     return bounds_on
 
 
-def _enclosed(target: Formula) -> Range:
+def _enclosed(target: Formula | Formulas | TruncatedLinear, inputs: int) -> Range:
     def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
-        if len(target.names) > MOST_INPUTS:
-            return _by_intervals(target, lower, upper)
-        inputs = Models.variables(degrees(lower.shape[1], 1), lower, upper)
-        with np.errstate(all="ignore"):
-            model = _model(target, inputs)
-            low, high = model.range()
-            if len(large := np.flatnonzero(~(LARGE * model.rest.values <= high - low))):
-                ends = _model(target, inputs[large].flat()).range()
-                low[large], high[large] = np.fmax(low[large], ends[0]), np.fmin(high[large], ends[1])
-        return low[:, None], high[:, None]
+        entries = entries_of(target, lower.shape[1] // target.domain.shape[-1])
+        found = [_entry(each, lower, upper, inputs) for each in entries]
+        return np.stack([low for low, _ in found], axis=1), np.stack([high for _, high in found], axis=1)
 
     return bounds_on
 
 
-def _model(target: Formula, inputs: Models) -> Models:
-    return formula_models(target.tree, {name: inputs[:, i] for i, name in enumerate(target.names)})
+def _entry(entry: Entry, lower: Array, upper: Array, inputs: int) -> tuple[Array, Array]:
+    """The range (B,) of one output."""
+    read = list(entry.inputs.values())
+    lower, upper, names = lower[:, read], upper[:, read], tuple(entry.inputs)
+    if len(read) > inputs:
+        return _by_intervals(entry.tree, names, lower, upper)
+    variables = Models.variables(degrees(len(read), 1), lower, upper)
+    with np.errstate(all="ignore"):
+        model = _model(entry.tree, names, variables)
+        low, high = model.range()
+        if len(large := np.flatnonzero(~(LARGE * model.rest.values <= high - low))):
+            ends = _model(entry.tree, names, variables[large].flat()).range()
+            low[large], high[large] = np.fmax(low[large], ends[0]), np.fmin(high[large], ends[1])
+    return low, high
 
 
-def _by_intervals(target: Formula, lower: Array, upper: Array) -> tuple[Array, Array]:
+def _rectified(target: ReluNetwork, _: int) -> Range:
+    def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
+        boxes, size = lower.shape
+        state = Models.variables(degrees(size, 1), lower, upper).shaped(boxes, size // target.features, target.features)
+        for stage in target.stages:
+            state = _stage(stage, state)
+        low, high = state.range()
+        return low.reshape(boxes, -1), high.reshape(boxes, -1)
+
+    return bounds_on
+
+
+def _stage(stage: Affine | Activation, state: Models) -> Models:
+    if isinstance(stage, Affine):
+        return state.through(stage.weight).less(-stage.bias)
+    inner: Node
+    inner = y = Variable("y")
+    if stage.lower is not None:
+        inner = Apply("max", (inner, Constant(stage.lower)))
+    if stage.upper is not None:
+        inner = Apply("min", (inner, Constant(stage.upper)))
+    slope = Constant(stage.slope)
+    rest = Apply("*", (Apply("+", (Constant(1.0), Apply("-", (slope,)))), inner))  # in models: of the exact 1 - slope
+    tree = Apply("+", (Apply("*", (slope, y)), rest)) if stage.slope else inner
+    return formula_models(tree, {"y": state.shaped(state.rest.values.size)}).shaped(*state.shape)
+
+
+def _attended(target: AttentionHead, _: int) -> Range:
+    head = Head(target.query, np.eye(target.outputs or 1), key=target.key, value=target.value, key_rows=Rows())
+    network, features = Network((Attention((head,)),), len(target.query)), len(target.query)
+
+    def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
+        boxes, size = lower.shape
+        state = Models.variables(degrees(size, 1), lower, upper).shaped(boxes, size // features, features)
+        with np.errstate(all="ignore"):
+            low, high = run_network(network, state, MACHINES["float64"]).range()
+        return low.reshape(boxes, -1), high.reshape(boxes, -1)
+
+    return bounds_on
+
+
+def _model(tree: Node, names: Sequence[str], inputs: Models) -> Models:
+    return formula_models(tree, {name: inputs[:, i] for i, name in enumerate(names)})
+
+
+def _by_intervals(tree: Node, names: Sequence[str], lower: Array, upper: Array) -> tuple[Array, Array]:
     found = np.empty((len(lower), 2))
     with precision():
         for row, (low, high) in enumerate(zip(lower, upper, strict=True)):
-            sides = {name: Interval(arb(a), arb(b)) for name, a, b in zip(target.names, low, high, strict=True)}
-            found[row] = _outward(bounds(target.tree, sides))
-    return found[:, :1], found[:, 1:]
+            sides = {name: Interval(arb(a), arb(b)) for name, a, b in zip(names, low, high, strict=True)}
+            found[row] = _outward(bounds(tree, sides))
+    return found[:, 0], found[:, 1]
 
 
 def _outward(found: Interval) -> tuple[float, float]:

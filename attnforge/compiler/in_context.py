@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.certify import certify_box, certify_prompt
-from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.compiled import OTHER, Compiled
 from attnforge.errors import DomainError, RefusalError
 from attnforge.network import Layer, Network
 from attnforge.targets import Target
@@ -35,6 +35,10 @@ class PromptNetwork(Compiled, ABC):
 
     certificate: Certificate | None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        known = "no certificate for all prompts" if self.certificate is None else self.certificate
+        return f"<{type(self).__name__} {self.construction}: {self.target.describe()}, {known}>"
+
     @staticmethod
     @abstractmethod
     def prove(network: Network, target: Any, dtype: str) -> Certificate:
@@ -53,8 +57,10 @@ class PromptNetwork(Compiled, ABC):
         return cls(network, target, certificate, construction, dtype, reason)  # type: ignore[arg-type]
 
     def with_network(self, network: Network) -> Self:
-        """The same target with other weights, certified anew."""
-        return self.certified(network, self.target, self.construction, self.dtype)
+        """The same target with other weights, certified anew: those of a trained module, ``module.network()``."""
+        reason = "other weights, certified anew"
+        name = self.construction.removesuffix(OTHER) + OTHER
+        return self.certified(network, self.target, name, self.dtype, reason)
 
     def _core(self, dtype: DType | None, trainable: bool, kernel: str) -> AttentionNetwork:
         import torch

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attnforge.certification.optimality import Levelled, levelled
 from attnforge.compiler.compiled import Compiled
+from attnforge.display import Card, Displayed
 from attnforge.errors import TargetError
 from attnforge.network import rounded
 
@@ -17,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Optimality:
+class Optimality(Displayed):
     """What no values can do better, beside what the network does.
 
     Attributes:
@@ -42,13 +43,28 @@ class Optimality:
     def __repr__(self) -> str:
         return f"Optimality(lower={self.lower:.4g}, error={self.error:.4g}, gap={self.gap:.4g}, keys={self.keys})"
 
-    def plot(self) -> Any:
-        """A figure: the network's error and that of the best values, between plus and minus the lower bound."""
+    def _card(self) -> Card:
+        said = f"no values for these keys err by less than {self.lower:.4g}"
+        facts = {
+            "largest error found": f"{self.error:.4g}",
+            "times the least": f"{self.gap:.4g} (1 is optimal)",
+            "keys": f"{self.keys:,}",
+            "alternating points": f"{len(self.points):,}",
+        }
+        return Card("Optimality", "proved", said, facts)
+
+    def plot(self, *, ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
+        """A figure: the network's error and that of the best values, between plus and minus the lower bound.
+
+        Args:
+            ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+            figsize: width and height of a new figure, in inches.
+        """
         from attnforge.plot.optimality import optimality as figure
 
         net, grid = self._net, self._best.grid
         errors = np.asarray(net.target.values(grid[:, None])).ravel() - np.asarray(net(grid)).ravel()
-        return figure(self._best, errors, net.construction, net.target.describe())
+        return figure(self._best, errors, net.construction, net.target.describe(), ax, figsize)
 
 
 def optimality(net: Compiled) -> Optimality:

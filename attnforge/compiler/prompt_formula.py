@@ -180,7 +180,7 @@ def _beside(prompt: Any, query: Any) -> Any:
     """The query beside every token."""
     import torch
 
-    batch = np.broadcast_shapes(prompt.shape[:-2], query.shape[:-1])
+    batch = torch.broadcast_shapes(prompt.shape[:-2], query.shape[:-1])  # type: ignore[no-untyped-call]
     wide = query.unsqueeze(-2).expand(*batch, prompt.shape[-2], query.shape[-1])
     return torch.cat([prompt.expand(*batch, *prompt.shape[-2:]), wide], dim=-1)
 

@@ -10,13 +10,12 @@ import numpy as np
 from attnforge.certification import Certificate
 from attnforge.certification.certificate import LocalBound
 from attnforge.compiler.registers import Register, registers
+from attnforge.display import Card, Fact, shares
 from attnforge.network import count_parameters
 from attnforge.targets import Box, Formula, Formulas
 
 SHOWN = 24  # registers that are listed
 COLUMNS = ("register", "layer", "keys", "range", "local bound", "sensitivity", "share", "formula")
-
-Fact = str | tuple[str, ...]  # of one line, or of several
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled
@@ -92,6 +91,23 @@ def report(compiled: Compiled) -> str:
     return "\n".join(aligned(facts(compiled)))
 
 
+def card(compiled: Compiled) -> Card:
+    """What a notebook shows: the facts, and of the certificate the statement and, folded, the details."""
+    certificate: Certificate | None = compiled.certificate
+    known = facts(compiled)
+    elsewhere = {"construction", "certificate", "parts", "kernels", "assuming", "digest"}
+    rest = {label: value for label, value in known.items() if label not in elsewhere}
+    if certificate is None:
+        return Card(compiled.construction, "no certificate", "for all prompts", rest)
+    details = [section for section in certificate.details() if section.title not in known]
+    if certificate.bound is None:
+        said = "no error bound is proved; the error is the largest one seen"
+        return Card(compiled.construction, certificate.status, said, rest, sections=details)
+    said = str(known["certificate"]).removeprefix(f"{certificate.status}: ")
+    grids = [shares(certificate.parts, certificate.bound)]
+    return Card(compiled.construction, certificate.status, said, rest, grids, details)
+
+
 def aligned(lines: Mapping[str, Fact]) -> Iterator[str]:
     """Labels and values in two columns.
 
@@ -111,6 +127,8 @@ def _count(number: int, noun: str) -> str:
 
 def _domain(box: Box, names: tuple[str, ...] | None) -> str:
     lower, upper = box.lower, box.upper
+    if not box.shape and -lower == upper == np.finfo(np.float64).max:
+        return "every number"
     if not box.shape:
         return f"every number in [{float(lower):g}, {float(upper):g}]"
     if names is not None:

@@ -13,8 +13,8 @@ import pytest
 import attnforge as af
 from attnforge.compiler.page import page
 from attnforge.compiler.page.figures import BOUNDED, ERROR
-from attnforge.compiler.page.markup import element, escaped, joined
 from attnforge.compiler.page.operations import multiply_adds
+from attnforge.display.markup import element, escaped, joined
 from attnforge.network import digest
 from tests.attacks.files import agreeing, join, split
 

@@ -24,6 +24,7 @@ from attnforge.certification.checker.questions import BeyondReachError, question
 from attnforge.certification.checker.relu import compare
 from attnforge.certification.checker.search import Outcome, answer
 from attnforge.certification.checker.sums import compare_sums
+from attnforge.display import Card, Displayed
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, TargetError
 from attnforge.network import Network, output_shape, rounded
@@ -47,7 +48,7 @@ FEW = 2  # inputs on which cells of all of them are an alternative to registers 
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Displayed):
     """What the checker says of a model.
 
     ``confirmed``: the bound was proved again; ``rejected``: ``what`` does not fit, or the bound is not true;
@@ -59,6 +60,18 @@ class Verdict:
     reason: str
     what: str | None = None
     outcome: Outcome | None = None
+
+    def facts(self) -> dict[str, str]:
+        """What was looked at, in words."""
+        if self.outcome is None:
+            return {}
+        met = {"largest error met": f"{self.outcome.seen:.6g}"}
+        if not self.outcome.cells:
+            return {"recomputed bound": f"{self.outcome.reached:.6g}"} | met
+        return {"cells": f"{self.outcome.cells:,}", "largest bound of a cell": f"{self.outcome.reached:.6g}"} | met
+
+    def _card(self) -> Card:
+        return Card("Independent check", self.verdict, self.reason, self.facts())
 
 
 def check(

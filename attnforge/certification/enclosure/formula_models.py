@@ -9,7 +9,8 @@ than the range of g on the ball, which is the first of them, the range is taken.
 Kinks have a chord: with $w = u - v$ between l and h, and any $\lambda \in [0, 1]$,
 $$ 0 \le \max(u, v) - (\lambda u + (1 - \lambda) v) = \max(w, 0) - \lambda w
    \le \max(-\lambda l, (1 - \lambda) h, 0) , $$
-which is smallest for $\lambda = h/(h - l)$ if w changes its sign. Where there is no model at all, the range is one.
+which is smallest for $\lambda = h/(h - l)$ if w changes its sign. Of constants that are known within a radius it is
+the larger of the ends. Where there is no model at all, the range is one.
 """
 
 from __future__ import annotations
@@ -205,12 +206,15 @@ def _angle(y: Models, x: Models) -> Models:
 
 
 def _larger(u: Models, v: Models) -> Models:
-    """By the chord; its slope is a short number, so that both shares are exact."""
+    """By the chord; its slope is a short number, so that both shares are exact. Of what is flat, by its ends."""
     low, high = (u - v).range()
     slope = np.clip(np.nan_to_num(high / (high - low), nan=0.5), 0.0, 1.0)
     share = np.where(low >= 0, 1.0, np.where(high <= 0, 0.0, np.round(slope * SHORT) / SHORT))
     most = (Up.of(np.minimum(low, 0.0)) * share).larger(Up.of(np.maximum(high, 0.0)) * (1 - share)) * 0.5
-    return (u.scaled(share) + v.scaled(1 - share)).less(-most.values).wider(most)
+    found = (u.scaled(share) + v.scaled(1 - share)).less(-most.values).wider(most)
+    flat = ~(u.c[1:].any(axis=0) | v.c[1:].any(axis=0))
+    below, above = (np.maximum(*ends) for ends in zip(u.range(), v.range(), strict=True))
+    return found.between(below, above, Up(np.where(flat, np.inf, 0.0)))
 
 
 def _jump(u: Models, left: float, at: float, right: float) -> Models:

@@ -25,7 +25,7 @@ from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.targets import Box, Formula, TruncatedLinear
+from attnforge.targets import Box, Formula, Formulas, Target, TruncatedLinear
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Node, Variable
 
@@ -83,7 +83,7 @@ def _one_by_one(statement: Statement, tokens: int) -> Proof:
     known: dict[object, Supremum] = {}
     with precision(READ):
         rows = read_rows(run, tokens)
-        for entry in entries_of(statement, tokens):
+        for entry in entries_of(statement.target, tokens):
             heads = rows[entry.row].output(entry.feature)
             line = _line(heads, entry, ends, statement)
             on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)  # refuses what overflows
@@ -114,11 +114,11 @@ def tokens_of(statement: Statement) -> int:
     return run.tokens or rows
 
 
-def entries_of(statement: Statement, tokens: int) -> Iterator[Entry]:
-    """Every output, with its formula."""
-    target = statement.target
-    if isinstance(target, Formula):
-        yield Entry(0, 0, target.tree, {name: i for i, name in enumerate(target.names)})
+def entries_of(target: Target, tokens: int) -> Iterator[Entry]:
+    """Every output of so many tokens, with its formula."""
+    if isinstance(target, Formula | Formulas):
+        trees, inputs = (target.tree,) if isinstance(target, Formula) else target.trees, target.names
+        yield from (Entry(0, j, tree, {name: i for i, name in enumerate(inputs)}) for j, tree in enumerate(trees))
         return
     if not isinstance(target, TruncatedLinear):
         raise CertificateError("This proof covers formulas and truncated linear functions", target.describe())

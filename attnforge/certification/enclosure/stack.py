@@ -57,7 +57,7 @@ def prove_stack(statement: Statement) -> Proof:
         raise CertificateError(
             f"Cells are cut in up to {MOST} inputs", f"{box.lower.size} inputs", "Measure it instead"
         )
-    rows = [tuple(entries) for _, entries in groupby(entries_of(statement, tokens), key=lambda entry: entry.row)]
+    rows = [tuple(entries) for _, entries in groupby(entries_of(statement.target, tokens), key=lambda entry: entry.row)]
     worst: Supremum | None = None
     for done, entries in enumerate(rows):
         variables = _variables(entries[-1], run, tokens, box.lower.ravel(), box.upper.ravel())
@@ -140,6 +140,16 @@ def _follows(network: Network, tokens: int, weights: Array, lower: Array, upper:
     return bool(np.abs(aside - at).max() <= FOLLOWS * np.abs(along - at).max())
 
 
+def numbers_held(network: Network, tokens: int) -> int:
+    """Functions that are held at once: of all pairs of a query and a key, or of all features where there are more."""
+    layers = (*network.layers, *network.context_layers)
+    terms = [term for layer in layers for term in getattr(layer, "terms", ())]
+    rows = max([tokens, *(len(term.mix) for term in terms if term.mix is not None)])
+    widths = [network.features, *(term.map.shape[-1] for term in terms if term.map is not None)]
+    pairs = [rows * (head.memory_size + (0 if head.key_rows is None else rows)) for head in network.heads]
+    return int(max(sum(pairs), rows * max(widths)))
+
+
 @dataclass(frozen=True, eq=False)
 class ErrorOnCells:
     """Bounds of |run - formula| on cells, for some of the outputs."""
@@ -159,11 +169,7 @@ class ErrorOnCells:
     @cached_property
     def numbers(self) -> int:
         """Coefficients for one cell: of all pairs of a query and a key, or of all features where there are more."""
-        terms = [term for layer in self.network.layers for term in getattr(layer, "terms", ())]
-        rows = max([self.tokens, *(len(term.mix) for term in terms if term.mix is not None)])
-        widths = [self.network.features, *(term.map.shape[-1] for term in terms if term.map is not None)]
-        pairs = [rows * (head.memory_size + (0 if head.key_rows is None else rows)) for head in self.network.heads]
-        return int(len(self.table) * max(sum(pairs), rows * max(widths)))
+        return len(self.table) * numbers_held(self.network, self.tokens)
 
     def __call__(self, lower: Array, upper: Array, _: Any) -> Found:
         """What is known on cells (C, D); what is seen is what models say at the middles of some of them."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from attnforge.certification.enclosure.row_run import RowRun
 from attnforge.certification.enclosure.run import evenly, rounding
 from attnforge.certification.graph.layout import REMEDY, Written
 from attnforge.certification.statement import Statement
+from attnforge.certification.stream import Noise
 from attnforge.certification.three_keys import bound_layer
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.logistic import LOGISTIC, logistic_error, silu_error
@@ -40,6 +42,7 @@ Array = npt.NDArray[np.float64]
 
 NEGLIGIBLE = 0.01  # of a head's error in exact arithmetic: rounding below it is not told more closely
 NODES, FEW = 64, 32  # a head of so few keys on registers is looked at on so many times fewer intervals than a network
+NOBODY = -1  # the number of a register that is noise: no formula has it
 ENDS = 8  # the same, of heads of many keys, and where the domain of a root or an arc may end
 
 
@@ -56,7 +59,7 @@ def local_error(
             raise RefusalError("What a register reads is off by less than it is large", got, remedy)
     step = graph.steps[i]
     with precision(READ):
-        small = _Small.of(written.head, written.column, step, composed.registers)
+        small = _Small.of(written, step, composed.registers)
         if not step.forms:
             raise CertificateError("A register depends on others", to_text(written.tree)[:80], REMEDY)
         if small.exact.tilts and _is_gate(step.function):
@@ -77,16 +80,19 @@ class _Small:
     high: Array
 
     @classmethod
-    def of(cls, head: Head, column: int, step: Step, registers: Sequence[Interval]) -> _Small:
+    def of(cls, written: Written, step: Step, registers: Sequence[Interval]) -> _Small:
+        head, column = written.head, written.column
         read = {int(p) for p in np.flatnonzero(head.reads)} | {p for form in step.forms.values() for p in form.weights}
         numbers = [0, *sorted(read - {0})]
         maps = {name: getattr(head, name) for name in ("query", "key", "value")}
         some = {name: matrix[numbers] for name, matrix in maps.items() if matrix is not None}
-        small = replace(head, **some, output=head.output[:, [column]], claims=None)
         ends = [registers[p - 1] for p in numbers[1:]]
         low = np.array([1.0, *(from_below(end.lower) for end in ends)])
         high = np.array([1.0, *(upper(end.upper) for end in ends)])
-        return cls(small, numbers, one_token(small), low, high)
+        small = _with_noise(replace(head, **some, output=head.output[:, [column]], claims=None), written.noise)
+        more = len(small.query) - len(numbers)
+        sides = np.append(low, -np.ones(more)), np.append(high, np.ones(more))
+        return cls(small, [*numbers, *[NOBODY] * more], one_token(small), *sides)
 
     @property
     def network(self) -> Network:
@@ -100,6 +106,33 @@ class _Small:
         weights, (low, high) = self.weights(form), ([arb(v) for v in end.tolist()[1:]] for end in (self.low, self.high))
         moves = [float(abs(w) * abs(a).max(abs(b))) for w, a, b in zip(weights, low, high, strict=True)]
         return Frame(weights, int(np.argmax(moves)), low, high, form.offset)
+
+
+def _with_noise(head: Head, noise: Noise) -> Head:
+    """The head with a register in [-1, 1] more for every number that is disturbed, which it reads with that size.
+
+    Queries and values are; and the score of the own key, by a feature that is 1 in queries and 0 in constant keys.
+    """
+    for name in ("query", "value"):
+        for at, size in enumerate(noise[name].values.tolist() if name in noise else []):
+            head = _with_row(head, name, at, size) if size else head
+    if "score" in noise and head.key is not None:
+        column = np.eye(len(head.query), 1), np.zeros((len(head.key), 1)), np.zeros((head.memory_size, 1))
+        wider: dict[str, Any] = {"query": np.hstack([head.query, column[0]]), "key": np.hstack([head.key, column[1]])}
+        if head.memory_keys is not None:
+            wider["memory_keys"] = np.hstack([head.memory_keys, column[2]])
+        head = _with_row(replace(head, **wider), "key", head.query.shape[1], float(noise["score"]))
+    return head
+
+
+def _with_row(head: Head, name: str, at: int, size: float) -> Head:
+    """One register more, of which one of its maps reads so much."""
+    maps = {each: getattr(head, each) for each in ("query", "key", "value")}
+    longer: dict[str, Any] = {
+        each: np.vstack([m, np.zeros((1, m.shape[1]))]) for each, m in maps.items() if m is not None
+    }
+    longer[name][-1, at] = size
+    return replace(head, **longer)
 
 
 def _row(small: _Small, step: Step, ranges: dict[str, Interval], statement: Statement) -> tuple[float, float]:

@@ -2,20 +2,23 @@
 
 Register 0 is 1, the next are the inputs; a head writes one column that nobody else writes and that is zero before,
 reads columns of earlier layers only, and a residual keeps all of them. So every column is what its head writes, to the
-last bit.
+last bit. Streams without a column for each register are :mod:`.directions`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.certification.stream import Noise, is_distractor
 from attnforge.errors import AttnforgeError, CertificateError
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets import Formula
 from attnforge.targets.expression import parse
+from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.simplify import over, plus, times
 from attnforge.targets.expression.tree import Constant, Node, variables
 from attnforge.targets.formulas import Formulas
@@ -29,12 +32,25 @@ REMEDY = "Rebuild the network"
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """A head that writes a column, the formula it claims, and its layer."""
+    """A head that writes a register, the formula it claims, its layer, and the noise in what it reads."""
 
     head: Head
     column: int
     tree: Node
     layer: int
+    noise: Noise = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A column a register: the heads in their order, and weights (registers, outputs) of the read-out."""
+
+    written: list[Written]
+    read_out: Array
+
+    def on_registers(self, depth: int, _: Sequence[Interval]) -> dict[int, Written]:
+        """The heads of a layer of attention, by register."""
+        return {each.column: each for each in self.written if each.layer == depth}
 
 
 def is_graph(network: Network) -> bool:
@@ -42,14 +58,15 @@ def is_graph(network: Network) -> bool:
     if len(network.layers) < 3:
         return False
     first, *middle, last = network.layers
-    adds = all(isinstance(layer, Attention) and layer.residual for layer in middle)
+    adds = all(isinstance(layer, Linear) or (isinstance(layer, Attention) and layer.residual) for layer in middle)
     if not adds or not isinstance(first, Linear) or not isinstance(last, Linear) or network.tokens != 1:
         return False
-    claimed = all(head.claims is not None and head.claims.formula for head in network.heads)
+    claiming = [head for head in network.heads if not is_distractor(head)]
+    claimed = bool(claiming) and all(head.claims is not None and head.claims.formula for head in claiming)
     return claimed or (len(network.heads) == 1 and last.terms[0].map is not None and last.terms[0].map.shape[1] == 1)
 
 
-def read_layout(network: Network, target: object) -> tuple[list[Written], Array]:
+def read_columns(network: Network, target: object) -> Columns:
     """The heads by their columns, and the weights of the read-out; anything else is refused."""
     first, *middle, last = network.layers
     width = 1 + network.features + len(network.heads)
@@ -68,7 +85,7 @@ def read_layout(network: Network, target: object) -> tuple[list[Written], Array]
     depths = dict.fromkeys(range(1 + network.features), 0) | {each.column: each.layer for each in written}
     for each in written:
         _check_reads(each, depths)
-    return written, weights
+    return Columns(written, weights)
 
 
 def _check_first(layer: Linear, inputs: int, width: int) -> None:
@@ -92,14 +109,20 @@ def _written(head: Head, depth: int, width: int, target: object, weights: Array)
     alone = head.query_rows.indices is None and (head.key_rows is None or head.key_rows.kind == "own")
     if len(columns) != 1 or not alone or head.output.shape[1] != width:
         raise CertificateError("A head asks and reads its own token, and writes one register", "another", REMEDY)
-    text = head.claims.formula if head.claims is not None else None
+    claims = head.claims is not None and head.claims.formula is not None
+    tree = claimed_formula(head) if claims else _left(target, weights, int(columns[0]))
+    return Written(head, int(columns[0]), tree, depth)
+
+
+def claimed_formula(head: Head) -> Node:
+    """What a head claims to write, as an expression of registers."""
+    text = None if head.claims is None else head.claims.formula
     if text is None:
-        return Written(head, int(columns[0]), _left(target, weights, int(columns[0])), depth)
+        raise CertificateError("Every head claims its formula", "a head without one", REMEDY)
     try:
-        tree = parse(text)
+        return parse(text)
     except AttnforgeError as reason:
         raise CertificateError("A register is a formula of registers", str(reason)[:80], REMEDY) from None
-    return Written(head, int(columns[0]), tree, depth)
 
 
 def _left(target: object, weights: Array, column: int) -> Node:

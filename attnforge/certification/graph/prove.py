@@ -1,7 +1,8 @@
 r"""Graphs of registers: every head proved by itself, from its numbers, and the errors composed.
 
 The claims say which formula of which registers each head writes. Nothing of that is believed:
-1. *Layout* (:mod:`.layout`): every column is what its head writes, to the last bit.
+1. *Layout* (:mod:`.layout`): every column is what its head writes, to the last bit. Or registers are directions of the
+   stream (:mod:`.directions`), whatever its basis: then what a run makes of reading them is noise in each head.
 2. *Heads* (:mod:`.heads`): for registers in the ranges that the run may reach, each is within a local error of its
    formula.
 3. *Composition* by adjoints (:mod:`.blocks`), slopes taken on widened ranges (:mod:`attnforge.targets.graph`), on
@@ -25,12 +26,14 @@ from attnforge.balls import lower as from_below
 from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.certificate import LocalBound
 from attnforge.certification.graph.blocks import Blocks
+from attnforge.certification.graph.directions import Directions
 from attnforge.certification.graph.heads import extended, local_error
-from attnforge.certification.graph.layout import REMEDY, Written, formulas_of, output_of, read_layout, trees_of
+from attnforge.certification.graph.layout import REMEDY, Columns, formulas_of, output_of, read_columns, trees_of
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.tokens import power_of_two
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
+from attnforge.network import Network
 from attnforge.targets.expression import evaluate, to_text
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, absolute, is_undefined
@@ -53,20 +56,21 @@ LINKS = 256  # weights of a graph up to which that is so; of larger ones there a
 def prove_graph(statement: Statement) -> Proof:
     """``composition``: local errors of all heads, carried to the output; ``rounding``: those of the dtype."""
     run, box, model = statement.run, statement.domain, statement.machine
-    written, read_out = read_layout(run, statement.target)
+    layout = _layout(run, statement.target, model)
+    read_out = layout.read_out
     with precision(COEFFICIENT_BITS):
         outputs = [output_of(read_out[:, k]) for k in range(read_out.shape[1])]
     sides = _sides(box.lower.ravel(), box.upper.ravel())
     target = formulas_of(statement.target)
-    graph = Graph(sides, [each.tree for each in written], outputs, target.conditions_on_registers)
+    graph = Graph(sides, [each.tree for each in layout.written], outputs, target.conditions_on_registers)
     assumed = _check_defined(graph, statement.target)
-    fit, rounded = _local(graph, written, statement)
+    fit, rounded = _local(graph, layout, statement)
     apart = _apart(graph, statement.target, outputs)
     local = _added(fit, rounded)
     bound = _composed(graph, local, rounded, statement)
     whole = graph.compose(local)
     exact = bound * _share(Blocks(graph).errors([whole], rounded).values[0])
-    summed = _read(read_out, graph, whole, bound, model)
+    summed = _summed(layout, graph, whole, bound, model)
     rest = Up.of(float(np.nextafter(bound - exact, np.inf))) if math.isfinite(bound) else Up.of(0.0)
     made = (rest + Up.of(apart) + Up.of(summed)) * (1 + ROOM) + Up.of(exact) * ROOM
     parts = {"composition": exact, "rounding": float(made)}
@@ -166,20 +170,30 @@ def _apart(graph: Graph, target: object, outputs: Sequence[Node]) -> float:
     return worst
 
 
-def _local(graph: Graph, written: Sequence[Written], statement: Statement) -> tuple[list[float], list[float]]:
+def _layout(run: Network, target: object, model: Machine) -> Columns | Directions:
+    """Where registers are: in columns of their own, or else along directions."""
+    try:
+        return read_columns(run, target)
+    except CertificateError as reason:
+        try:
+            return Directions(run, model)
+        except CertificateError:
+            raise reason from None
+
+
+def _local(graph: Graph, layout: Columns | Directions, statement: Statement) -> tuple[list[float], list[float]]:
     """Local errors of inputs and registers, layer by layer: in exact arithmetic, and by the dtype."""
-    model = statement.machine
-    rounded = [float(model.cast(Up.of(upper(absolute(side).upper)))) for side in graph.box] + [0.0] * len(written)
+    model, count = statement.machine, len(layout.written)
+    rounded = [float(model.cast(Up.of(upper(absolute(side).upper)))) for side in graph.box] + [0.0] * count
     fit = [0.0] * len(rounded)
     for i, (exact, made) in enumerate(formulas_of(statement.target).off):
         fit[i], rounded[i] = exact, add_up(made, rounded[i])
-    for depth in range(1, max((each.layer for each in written), default=0) + 1):
+    for depth in range(1, max((each.layer for each in layout.written), default=0) + 1):
         composed = graph.compose(_added(fit, rounded))
-        for i, each in enumerate(written):
-            if each.layer == depth:
-                check_time("proving registers")
-                number = graph.inputs + i
-                fit[number], rounded[number] = local_error(each, graph, composed, i, statement)
+        for column, each in sorted(layout.on_registers(depth, composed.registers).items()):
+            check_time("proving registers")
+            i = column - 1 - graph.inputs
+            fit[column - 1], rounded[column - 1] = local_error(each, graph, composed, i, statement)
     return fit, rounded
 
 
@@ -206,6 +220,15 @@ def _share(errors: Array) -> float:
     exact, made = errors[errors.sum(axis=1).argmax()].tolist()
     total = exact + made
     return exact / total if total and math.isfinite(total) else 1.0
+
+
+def _summed(
+    layout: Columns | Directions, graph: Graph, whole: Composition, bound: float, model: Machine
+) -> float:  # fmt: skip
+    """What a run of the read-out adds to the error of the registers."""
+    if isinstance(layout, Columns):
+        return _read(layout.read_out, graph, whole, bound, model)
+    return float(layout.read_out_noise(whole.registers).most())
 
 
 def _read(read_out: Array, graph: Graph, whole: Composition, bound: float, model: Machine) -> float:

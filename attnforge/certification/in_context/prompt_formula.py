@@ -19,6 +19,7 @@ import numpy as np
 
 from attnforge.balls import Machine, SoftmaxArithmetic, Up, gamma, machine
 from attnforge.certification.certificate import Certificate
+from attnforge.certification.graph.layout import read_columns
 from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.in_context.certify import certificate_of
 from attnforge.certification.statement import Proof, Report, Statement
@@ -46,6 +47,7 @@ def certify_prompt_formula(
     model, most = machine(dtype), tokens or target.tokens
     target.check_defined()
     first, second = read(rounded(network, dtype), target)
+    read_columns(first, target.inner)  # the second half reads its registers by columns: none of them is a direction
     inner = prove_graph(Statement(first, target.inner, target.box, model, effort, progress))
     outer = target.outer(_errors(target, inner, most, model))
     proof = prove_graph(Statement(second, outer, outer.domain, model, effort, progress))

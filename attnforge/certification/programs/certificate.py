@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
+
+REGISTERS = 40  # that a card lists
 MARGIN = 0.5  # labels are read as the largest of their features, integers as the nearest one
 
 
@@ -26,14 +29,15 @@ class RegisterBound(NamedTuple):
         return self.leakage + self.rounding
 
 
-@dataclass(frozen=True)
-class ProgramCertificate:
+@dataclass(frozen=True, repr=False)
+class ProgramCertificate(Displayed):
     """What is proved of a network that runs a program, for every sequence of 1 to ``max_length`` tokens.
 
     ``bound`` is how far a feature of the result may be from the exact one (1 or 0 of a label, or the number), with its
     ``parts``: leakage of attention to what is not selected, and rounding of the dtype. Labels and integers are read off
     without error if it is below 1/2: ``margin`` is what is left. ``is_exact`` says whether results are; means are
-    fractions, and right up to ``bound``.
+    fractions, and right up to ``bound``. ``registers`` are those that have features of their own; none are listed where
+    they are directions of a stream in another basis.
     """
 
     status: str
@@ -57,6 +61,25 @@ class ProgramCertificate:
         many = f"every sequence of 1 to {self.max_length:,} tokens over {self.vocabulary}"
         what = "every result is the program's" if self.is_exact else "every result is the program's number"
         return f"on {many}, {what}, up to {self.bound:.3g} in each feature"
+
+    def __repr__(self) -> str:
+        return f"<ProgramCertificate {self}>"
+
+    def _card(self) -> Card:
+        facts: dict[str, Fact] = {"dtype": self.dtype}
+        if self.is_exact:
+            facts["read off"] = f"exactly, with a margin of {self.margin:.3g}"
+        said = self.statement()
+        return Card("Certificate", self.status, said, facts, [shares(self.parts, self.bound)], self.details())
+
+    def details(self) -> list[Section]:
+        """What is folded away on a card: registers, assumptions and digest."""
+        rows = [(each.name, str(each.layer), f"{each.error:.2g}") for each in self.registers[:REGISTERS]]
+        left = len(self.registers) - REGISTERS
+        grid = Grid(("register", "layer", "within"), rows, f"and {left:,} more" if left > 0 else "")
+        facts: dict[str, Fact] = {f"assumed ({i})": text for i, text in enumerate(self.assumptions, 1)}
+        rest = Section("assumptions, digest", facts=facts | {"network": self.digest}, folded=True)
+        return [Section("registers", grids=[grid], folded=True), rest]
 
     def __str__(self) -> str:
         parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())

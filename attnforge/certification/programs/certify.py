@@ -14,6 +14,7 @@ import numpy as np
 from attnforge.balls import Balls, Machine, Up, machine, round_to
 from attnforge.certification.certificate import arithmetic
 from attnforge.certification.programs.certificate import MARGIN, ProgramCertificate, RegisterBound
+from attnforge.certification.programs.directions import Directions, Heads
 from attnforge.certification.programs.held import Held, State
 from attnforge.certification.programs.lookup import Found, cells_found, number_of, pairs_found
 from attnforge.certification.programs.scores import Scores, check_rows
@@ -28,8 +29,9 @@ from attnforge.certification.programs.writing import (
     mean_written,
     written_by_mistake,
 )
-from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Layer, Linear, Network, digest, rounded
+from attnforge.certification.stream import Noise
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.network import Attention, Head, Layer, Linear, Network, Term, digest, rounded
 from attnforge.targets.programs.forms import Cell
 from attnforge.targets.programs.language import (
     Comparison,
@@ -50,12 +52,60 @@ REMEDY = "Build the network anew"
 def certify_program(network: Network, layout: Layout, dtype: str) -> ProgramCertificate:
     """Prove that the network computes the program on every sequence, or raise CertificateError saying where not."""
     running, kind = rounded(network, dtype), machine(dtype)
+    try:
+        state, result = _by_columns(running, layout, kind)
+    except (CertificateError, RefusalError) as reason:
+        if _has_columns(running, layout):
+            raise
+        try:
+            result = _by_directions(running, layout, kind)
+        except (CertificateError, RefusalError):
+            raise reason from None
+        return _certificate(network, layout, dtype, result, ())
+    bounds = tuple(_bound(state[key]) for key in layout.registers)
+    return _certificate(network, layout, dtype, result, bounds)
+
+
+def _by_columns(running: Network, layout: Layout, kind: Machine) -> tuple[State, tuple[float, float]]:
+    """The registers after all layers, each in features of its own, and the error of the result."""
     embedding, attention, readout = _layers(running, layout)
     state = _embedded(embedding, layout, kind)
     for depth, layer in enumerate(attention, start=1):
-        state = _after(layer, layout, depth, state, kind)
-    bounds = tuple(_bound(state[key]) for key in layout.registers)
-    return _certificate(network, layout, dtype, _result(readout, layout, state, kind), bounds)
+        state = _after([(head, {}) for head in layer.heads], layout, depth, state, kind)
+    weights, constant = _map(readout, (layout.features, layout.result.size))
+    return state, _result(weights, constant, layout, state, kind)
+
+
+def _by_directions(running: Network, layout: Layout, kind: Machine) -> tuple[float, float]:
+    """The error of the result where registers are directions of the stream, whatever its basis."""
+    state = _embedded(_plain_embedding(layout), layout, kind)
+    stream = Directions(running, layout, state, kind)
+    for depth in range(1, layout.depth + 1):
+        state = _after(stream.heads(), layout, depth, state, kind)
+        stream.follow(state)
+    weights, off = stream.read_out()
+    leakage, whole = _result(weights, np.zeros(weights.shape[1]), layout, state, kind)
+    return leakage, float(Up.of(whole) + off.most())
+
+
+def _has_columns(network: Network, layout: Layout) -> bool:
+    """Whether the first map takes inputs to features of their own, as many as registers have: weights may be off."""
+    term = network.layers[0].terms[0] if isinstance(network.layers[0], Linear) else None
+    plain = _plain_embedding(layout).terms[0].map
+    if term is None or term.map is None or plain is None or term.map.shape != plain.shape:
+        return False
+    heads = sum(len(layout.written(depth)) for depth in range(1, layout.depth + 1))
+    return not np.any(term.map[plain == 0]) and len(network.heads) == heads
+
+
+def _plain_embedding(layout: Layout) -> Linear:
+    """The first map of a network that has features for registers."""
+    weights = np.zeros((sum(register.size for register in layout.inputs), layout.features))
+    start = 0
+    for each in layout.inputs:
+        weights[start : start + each.size, layout.registers[each.key].features] = np.eye(each.size)
+        start += each.size
+    return Linear((Term(weights),), np.eye(1, layout.features))
 
 
 def _layers(network: Network, layout: Layout) -> tuple[Linear, list[Attention], Linear]:
@@ -106,11 +156,7 @@ def _off(register: Register, kind: Machine) -> float:
 def _embedded(layer: Linear, layout: Layout, kind: Machine) -> State:
     inputs, width = _inputs(layout, kind), sum(register.size for register in layout.inputs)
     weights, constant = _map(layer, (width, layout.features))
-    wanted, added = np.zeros_like(weights), np.zeros_like(constant)
-    for each in inputs:
-        target = layout.registers[each.register.key]
-        wanted[each.register.features, target.features] = np.eye(target.size)
-    added[0] = 1.0
+    wanted, added = _map(_plain_embedding(layout), weights.shape)
     error = linear_error(inputs, weights, Balls.exact(wanted), kind, constant)
     error = error + Up.of(Balls.exact(constant) - Balls.exact(added))
     held = {}
@@ -128,21 +174,21 @@ def _is_only_copied(weights: np.ndarray, given: Held, register: Register) -> boo
     return bool(column[given.register.start] == 1.0 and np.count_nonzero(column) == 1)
 
 
-def _after(layer: Attention, layout: Layout, depth: int, state: State, kind: Machine) -> State:
+def _after(heads: Heads, layout: Layout, depth: int, state: State, kind: Machine) -> State:
     registers = layout.written(depth)
-    if len(layer.heads) != len(registers):
-        got = f"{len(layer.heads)} heads in layer {depth}"
+    if len(heads) != len(registers):
+        got = f"{len(heads)} heads in layer {depth}"
         raise CertificateError(f"One head a register, {len(registers)} here", got, REMEDY)
-    scores = [_scores(head, layout, state, kind) for head in layer.heads]
+    scores = [_scores(*head, layout, state, kind) for head in heads]
     written = {
         register: _written(each, layout, register) for each, register in zip(scores, registers, strict=True)
     }  # fmt: skip
     return after_writing(state, written, written_by_mistake(list(zip(scores, registers, strict=True))))
 
 
-def _scores(head: Head, layout: Layout, state: State, kind: Machine) -> Scores:
+def _scores(head: Head, noise: Noise, layout: Layout, state: State, kind: Machine) -> Scores:
     tokens = 0 if head.key_rows is None else layout.typed.max_length
-    return Scores(head, state, kind, tokens + head.memory_size)
+    return Scores(head, state, kind, tokens + head.memory_size, noise)
 
 
 def _written(scores: Scores, layout: Layout, register: Register) -> Written:
@@ -196,10 +242,11 @@ def _bound(held: Held) -> RegisterBound:
     return RegisterBound(held.register.name, held.register.layer, held.leakage, float(rest))
 
 
-def _result(layer: Linear, layout: Layout, state: State, kind: Machine) -> tuple[float, float]:
+def _result(
+    weights: np.ndarray, constant: np.ndarray, layout: Layout, state: State, kind: Machine
+) -> tuple[float, float]:  # fmt: skip
     """Leakage and rounding of the result's features."""
     program, result = layout.typed.program, layout.result
-    weights, constant = _map(layer, (layout.features, result.size))
     wanted = expected(layout, program, result)
     error = linear_error(state, weights, wanted, kind, constant) + Up.of(constant)
     leakage = Up.zeros(result.size)
@@ -217,8 +264,10 @@ def _certificate(
     program = layout.typed.program
     is_exact = isinstance(program, Labels) or layout.typed.grid(program).is_integer
     if not whole < (MARGIN if is_exact else np.inf):
-        worst = max(bounds, key=lambda each: each.error)
-        got = f"an error up to {whole:.3g} (the largest of a register: {worst.error:.3g} of {worst.name})"
+        got = f"an error up to {whole:.3g}"
+        if bounds:
+            worst = max(bounds, key=lambda each: each.error)
+            got += f" (the largest of a register: {worst.error:.3g} of {worst.name})"
         remedy = "Use a smaller max_length, or a wider dtype"
         wanted = f"Results must be proved within {MARGIN:g} of the program's in {dtype}"
         raise CertificateError(wanted, got, remedy)

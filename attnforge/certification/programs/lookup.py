@@ -123,6 +123,8 @@ def _query_errors(scores: Scores, number: dict[Key, Balls], constant: Balls, at:
     counts, small = roundings(scores.state, query, np.zeros(query.shape[1]))
     factors = Up.of([gamma(int(count), scores.machine.roundoff) for count in counts])
     made = sizes * factors + Up.of(small) * scores.machine.underflow
+    if "query" in scores.noise:
+        made = made + scores.noise["query"]
     return _outer(error, read) + made, sizes + made
 
 

@@ -3,13 +3,13 @@ r"""Scores of a head as they run, against the bilinear form that its weights are
 A score is $\sum_{R,R'} x_R^T B_{RR'}\, y_{R'}$ over the registers of query and key, $B_{RR'} = Q_R K_{R'}^T$; at what
 registers should hold, in exact arithmetic, it is the *nominal* one. A run departs from it by
 $$ \sum_r \bigl( |dq_r| |k_r| + |q_r| |dk_r| \bigr) + \gamma \sum_r |q_r k_r| , $$
-dq and dk the errors of registers and of the products with W_Q and W_K. The part of dq is the same for all keys, so it
-matters only as far as keys differ in a column.
+dq and dk the errors of registers and of the products with W_Q and W_K, and the noise of a stream whose registers are
+directions. The part of dq is the same for all keys, so it matters only as far as keys differ in a column.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up
 from attnforge.certification.programs.held import State
 from attnforge.certification.programs.products import rounding
+from attnforge.certification.stream import Noise
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Head
 from attnforge.targets.programs.registers import Key
@@ -27,12 +28,13 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """A head's scores in a run on tokens of a state; at most ``keys`` keys."""
+    """A head's scores in a run on tokens of a state; at most ``keys`` keys. ``noise`` is in what it reads."""
 
     head: Head
     state: State
     machine: Machine
     keys: int
+    noise: Noise = field(default_factory=dict)
 
     @property
     def arithmetic(self) -> SoftmaxArithmetic:
@@ -71,14 +73,28 @@ class Scores:
     @cached_property
     def query_error(self) -> Up:
         """Of dq, (r,)."""
-        return self.state.errors(self.head.query) + rounding(self.state, self.head.query, self.machine)
+        return self._error("query", self.head.query)
 
     @cached_property
     def key_error(self) -> Up:
         """Of dk, (r,)."""
         if self.head.key is None:
             return Up.zeros(self.head.query.shape[1])
-        return self.state.errors(self.head.key) + rounding(self.state, self.head.key, self.machine)
+        return self._error("key", self.head.key)
+
+    @cached_property
+    def value_error(self) -> Up:
+        """Of values of tokens, (v,)."""
+        assert self.head.value is not None
+        return self._error("value", self.head.value)
+
+    def made(self, name: str, weights: Array) -> Up:
+        """What a run adds to features times weights (m, r), as features are in the run: (r,)."""
+        rounded = rounding(self.state, weights, self.machine)
+        return rounded + self.noise[name] if name in self.noise else rounded
+
+    def _error(self, name: str, weights: Array) -> Up:
+        return self.state.errors(weights) + self.made(name, weights)
 
     @cached_property
     def key_sizes(self) -> Up:

@@ -81,13 +81,13 @@ def mean_written(
 ) -> Written:
     """A mean over selected tokens; the constant key, where there is one, has the default."""
     node, selector, default = aggregate.values, aggregate.selector, aggregate.default
-    head, state, machine = scores.head, scores.state, scores.machine
+    head, state = scores.head, scores.state
     assert head.value is not None
     output = head.output[:, register.features]
     product = Balls.exact(head.value) @ Balls.exact(output)
     wanted = expected(layout, node, register)
     departure = state.nominal(Up.of(product - wanted).values)
-    carried = _through(state.errors(head.value) + rounding(state, head.value, machine), output)
+    carried = _through(scores.value_error, output)
     if head.memory_values is not None:
         constant = Balls.exact(head.memory_values) @ Balls.exact(output)
         departure = departure.larger(Up.of(constant[0] - encoded(register, default)))
@@ -115,11 +115,11 @@ def count_written(scores: Scores, register: Register, found: Selection) -> Writt
 
     $(1 + w)/(1 + \sum e^{d_k} + \epsilon)$ lies between $e^{-D} - \epsilon$ and $e^D$.
     """
-    head, state, machine = scores.head, scores.state, scores.machine
+    head = scores.head
     output = head.output[:, register.features]
     assert head.value is not None
     assert head.memory_values is not None
-    tokens = _through(state.sizes(head.value) + rounding(state, head.value, machine), output)
+    tokens = _through(scores.state.sizes(head.value) + scores.made("value", head.value), output)
     constant = Balls.exact(head.memory_values) @ Balls.exact(output)
     departure = Up.of(constant[0] - encoded(register, 1)).most()
     level = Fraction(0) if found.level is None else max(abs(found.level[0]), abs(found.level[1]))
@@ -175,7 +175,7 @@ def _value_sizes(scores: Scores) -> Up:
     """Of values in a run, (v,): tokens' and constants'."""
     head = scores.head
     assert head.value is not None
-    sizes = scores.state.sizes(head.value) + rounding(scores.state, head.value, scores.machine)
+    sizes = scores.state.sizes(head.value) + scores.made("value", head.value)
     return sizes if head.memory_values is None else sizes.larger(Up.of(head.memory_values).most(0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from attnforge.compiler.page.markup import Markup, element
+from attnforge.display.markup import Markup, element
 from attnforge.targets import Function, JointFunction, Table, Target
 
 if TYPE_CHECKING:

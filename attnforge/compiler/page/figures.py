@@ -9,8 +9,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from attnforge import plot
-from attnforge.compiler.page.markup import Markup, element
+from attnforge.display.markup import Markup, element
 from attnforge.errors import AttnforgeError
+from attnforge.labels import labels_of
 from attnforge.plot.paths import form_of
 
 if TYPE_CHECKING:
@@ -40,14 +41,15 @@ def pictures(compiled: Compiled) -> Iterator[Markup]:
 
 def _chosen(compiled: Compiled) -> list[Picture]:
     form = form_of(compiled.target, compiled.network) is not None
-    whole = Picture(plot.overview, "Target, output, error against bound, and attention" if form else PANELS)
+    along = Picture(plot.overview, "Target, output, error against bound, and attention")
+    whole = along if form else Picture(plot.section, PANELS)
     seen = ERROR if compiled.certificate.bound is None else BOUNDED
     parts = [] if form else [Picture(plot.error_map, seen), Picture(plot.attention_map, ATTENTION)]
     return [whole, *parts, *_placed(compiled), Picture(plot.graph, GRAPH)]
 
 
 def _placed(compiled: Compiled) -> list[Picture]:
-    roles = {role for head in compiled.network.heads if head.claims is not None for role in head.claims.roles}
+    roles = {role for head in labels_of(compiled.network).heads for role in head.roles}
     cells = [Picture(plot.partition, CELLS)] if roles & {"cell", "centre"} else []
     return [*cells, Picture(plot.anchors, ANCHORS)] if roles & SITTING else cells
 

@@ -12,8 +12,9 @@ from attnforge.compiler.page.checking import checking, is_stored
 from attnforge.compiler.page.cost import costs
 from attnforge.compiler.page.figures import pictures
 from attnforge.compiler.page.look import RULES
-from attnforge.compiler.page.markup import Markup, Part, document, element, joined, stylesheet
-from attnforge.compiler.report import Fact, facts
+from attnforge.compiler.report import facts
+from attnforge.display import Fact
+from attnforge.display.markup import Markup, Part, document, element, joined, stylesheet
 from attnforge.errors import AttnforgeError
 
 if TYPE_CHECKING:

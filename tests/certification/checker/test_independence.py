@@ -20,6 +20,7 @@ ALLOWED = (
     "attnforge.balls",
     "attnforge.certification.certificate",
     "attnforge.certification.checker",
+    "attnforge.display",
     "attnforge.effort",
     "attnforge.errors",
     "attnforge.network",
