@@ -61,6 +61,17 @@ def attention_panels() -> Any:
     return figure
 
 
+def weighted_sum() -> Any:
+    """Softmax weights times values, added up: few cells."""
+    domain: Any = {"x": (-1, 1)}
+    return af.plot.weighted_sum(af.constructions.max_affine("sin(3*x)", domain, cells=6), at=0.3)
+
+
+def weighted_sum_fitted() -> Any:
+    """The same of a fitted head with graded anchors."""
+    return af.plot.weighted_sum(af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-6))
+
+
 def anchors() -> Any:
     """Graded anchors, ghosts and gaps."""
     return af.plot.anchors(af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-4))
@@ -142,6 +153,8 @@ FIGURES: tuple[Callable[[], Any], ...] = (
     section_plane,
     attention_map,
     attention_panels,
+    weighted_sum,
+    weighted_sum_fitted,
     anchors,
     anchors_plane,
     anchors_heads,

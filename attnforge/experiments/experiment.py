@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -52,6 +52,18 @@ class Finding:
         'confirmed'
         """
         return cls(claim, "confirmed" if holds else "refuted", evidence)
+
+
+class Measuring(Protocol):
+    """What a sweep asks of an experiment, or of anything else that has cases."""
+
+    def measure(self, case: Case) -> Sequence[Row]:
+        """What is found in one case: rows of the table, to which the case's own columns are added."""
+        ...
+
+    def alone(self, case: Case) -> bool:
+        """Whether nothing else of the sweep may run at the same time."""
+        ...
 
 
 class Experiment(ABC, Generic[S]):

@@ -12,6 +12,7 @@ from typing import Any
 
 import joblib
 
+from attnforge.display import Card, Displayed, Grid
 from attnforge.errors import TargetError
 from attnforge.experiments.experiment import Experiment, Finding
 from attnforge.experiments.journal import Entry, append, key, read
@@ -29,8 +30,8 @@ class FailedCasesError(RuntimeError):
     """Cases of an experiment raised errors; the others are in the journal."""
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Displayed):
     """What an experiment found, and the folder it wrote."""
 
     experiment: Experiment[Any]
@@ -39,6 +40,15 @@ class Result:
     findings: tuple[Finding, ...]
     measured: int
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.experiment.name}: {len(self.findings)} findings, {len(self.table):,} rows>"
+
+    def _card(self) -> Card:
+        rows = [(finding.claim, finding.verdict, finding.evidence) for finding in self.findings]
+        facts = {"rows": f"{len(self.table):,}", "folder": str(self.folder)}
+        grid = Grid(("claim", "verdict", "evidence"), rows)
+        return Card(self.experiment.name, statement=self.experiment.question, facts=facts, grids=[grid])
 
 
 def run(

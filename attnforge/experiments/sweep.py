@@ -7,10 +7,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from attnforge.errors import AttnforgeError
-from attnforge.experiments.experiment import Case, Experiment
+from attnforge.experiments.experiment import Case, Measuring
 from attnforge.experiments.journal import Entry
 from attnforge.parallel import Processes
 
@@ -25,9 +24,7 @@ class Outcome:
     refusal: tuple[str, str | None, str | None] | None = None
 
 
-def sweep(
-    experiment: Experiment[Any], cases: Sequence[Case], *, workers: int, cluster: str | None
-) -> Iterator[Outcome]:
+def sweep(experiment: Measuring, cases: Sequence[Case], *, workers: int, cluster: str | None) -> Iterator[Outcome]:
     """Measure the cases and give each as it is finished, in whatever order.
 
     Cases that measure time or memory come last, one at a time, in this process. An error in a case is part of its
@@ -39,7 +36,7 @@ def sweep(
     yield from (attempt(experiment, case) for case in cases if experiment.alone(case))
 
 
-def attempt(experiment: Experiment[Any], case: Case) -> Outcome:
+def attempt(experiment: Measuring, case: Case) -> Outcome:
     """One case, on one thread: several workers with threads of their own would only compete."""
     start = time.perf_counter()
     try:

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.display import Card, Displayed, Grid
+
 Array = npt.NDArray[np.float64]
 Cell = str | int | float | bool | None
+SHOWN = 40  # rows that a notebook shows
 
 
-@dataclass(frozen=True)
-class Table:
+@dataclass(frozen=True, repr=False)
+class Table(Displayed):
     """Rows, each a mapping of columns to cells; a row may lack columns that others have.
 
     >>> table = Table.of([{"p": 10, "error": 0.1}, {"p": 20, "error": 0.05}])
@@ -33,6 +36,15 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<Table of {len(self):,} rows: {', '.join(self.columns)}>"
+
+    def _card(self) -> Card:
+        rows = [[_shown(row.get(name)) for name in self.columns] for row in self.rows[:SHOWN]]
+        left = len(self) - SHOWN
+        grid = Grid(self.columns, rows, f"and {left:,} more rows" if left > 0 else "")
+        return Card("Table", statement=f"{len(self):,} rows", grids=[grid])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -175,6 +187,12 @@ def change(numbers: Sequence[Any] | Array, form: str = ".3g") -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
 
 
 def _number(cell: Cell) -> float:

@@ -1,4 +1,4 @@
-"""Pictures of compiled networks. Every function returns a matplotlib figure; nothing is shown or saved by itself."""
+"""Pictures of compiled networks. Every function returns a matplotlib figure, or draws into yours."""
 
 from attnforge.plot.anchors import anchors
 from attnforge.plot.attention import attention_map
@@ -10,6 +10,7 @@ from attnforge.plot.program import program
 from attnforge.plot.rates import Curve, rate_curves
 from attnforge.plot.section import section
 from attnforge.plot.trajectory import trajectory
+from attnforge.plot.weighted_sum import weighted_sum
 
 __all__ = [
     "Curve",
@@ -23,4 +24,5 @@ __all__ = [
     "rate_curves",
     "section",
     "trajectory",
+    "weighted_sum",
 ]

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import RefusalError
-from attnforge.network import Head, Network
-from attnforge.plot.given import check_compiled
+from attnforge.labels import HeadLabel, form_text
+from attnforge.network import Network
+from attnforge.plot.given import check_compiled, labels_for
 from attnforge.plot.keys import Row
 from attnforge.plot.line import draw_gaps, has_uneven_gaps
-from attnforge.plot.paths import form_text, input_names
-from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, SKY, WIDTH, figure_title, legend_above
+from attnforge.plot.panels import Panels, Size, on_grid, panels
+from attnforge.plot.paths import input_names
+from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, SKY, WIDTH
 from attnforge.targets import Target
 
 Array = npt.NDArray[np.float64]
@@ -59,12 +61,17 @@ class Placed:
     forms: Array | None
 
 
-def anchors(net: Anchored) -> Any:
+def anchors(net: Anchored, *, ax: Any = None, figsize: Size | None = None) -> Any:
     """Positions and values of a network's keys, with anchors, cells, ghosts and sentinels told apart by marker.
 
     One head along one form: values over positions, and the gaps between neighbours where these differ much. On a grid
     of two: dots coloured by value. Several heads along the same form: a row of dots a head. Heads along forms of their
     own, as for sums: a panel each, the first six.
+
+    Args:
+        net: a compiled target.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> import attnforge as af
     >>> figure = anchors(af.constructions.max_affine("x^2", {"x": (0, 1)}, cells=4, sharpness="hard"))
@@ -72,19 +79,20 @@ def anchors(net: Anchored) -> Any:
     ['domain', 'cell (4)']
     """
     check_compiled(net, "anchors")
-    placed = [found for i, head in enumerate(net.network.heads) if (found := _placed(head, i, net)) is not None]
+    heads = labels_for(net).heads
+    placed = [found for i, head in enumerate(heads) if (found := _placed(head, i, net.target)) is not None]
     if not placed:
         got = f"{len(net.network.heads)} heads of {net.construction}"
         remedy = "Use plot.attention_map or plot.graph"
         raise RefusalError("Some head must hold anchors along one or two inputs", got, remedy)
-    if len(placed) == 1:
-        figure = _line(placed[0]) if placed[0].positions.shape[1] == 1 else _panels(placed)
-    elif _along_one_form(placed):
-        figure = _rows(placed)
+    if len(placed) == 1 and placed[0].positions.shape[1] == 1:
+        drawn = _line(placed[0], ax, figsize)
+    elif len(placed) > 1 and _along_one_form(placed):
+        drawn = _rows(placed, ax, figsize)
     else:
-        figure = _panels(placed)
-    figure_title(figure, net.construction, net.target.describe(), _note(placed))
-    return figure
+        drawn = _panels(placed, ax, figsize)
+    drawn.head(net.construction, net.target.describe(), _note(placed))
+    return drawn.finished()
 
 
 def _along_one_form(placed: Sequence[Placed]) -> bool:
@@ -134,33 +142,36 @@ def _draw_domain(axes: Any, domain: Array | None) -> None:
     axes.fill_between([left, right], low, high, color=SKY, alpha=0.18, lw=0, label="domain")
 
 
-def _line(placed: Placed) -> Any:
-    from matplotlib.figure import Figure
-
+def _line(placed: Placed, ax: Any, figsize: Size | None) -> Panels:
     order = np.argsort(placed.positions[:, 0], kind="stable")
     row = Row(np.ones(1), 0.0, np.unique(placed.positions[order, 0]), None, "anchors")
     uneven = has_uneven_gaps(row)
-    figure = Figure(figsize=(WIDTH, 4.4 if uneven else 3.2), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1 + uneven, 1, sharex=True, height_ratios=(2.4, 1) if uneven else (1,)))
-    draw_placed(panels[0], placed)
-    panels[0].set_ylabel("value held" if placed.values is not None else "")
+    count, ratios = 1 + uneven, (2.4, 1) if uneven else (1,)
+    drawn = panels(
+        ax,
+        figsize,
+        (WIDTH, 4.4 if uneven else 3.2),
+        lambda figure: figure.subplots(count, 1, sharex=True, height_ratios=ratios),
+        count=count,
+    )
+    top, bottom = drawn.axes[0], drawn.axes[-1]
+    draw_placed(top, placed)
+    top.set_ylabel("value held" if placed.values is not None else "")
     if placed.values is None:
-        panels[0].set_yticks([])
-    legend_above(panels[0], user_text=True)
+        top.set_yticks([])
+    drawn.legend(top, user_text=True)
     if uneven:
-        draw_gaps(panels[1], row)
-    panels[-1].set_xlabel(placed.names[0], parse_math=False)
-    figure.align_ylabels(panels)
-    return figure
+        draw_gaps(bottom, row)
+    bottom.set_xlabel(placed.names[0], parse_math=False)
+    drawn.figure.align_ylabels(drawn.axes)
+    return drawn
 
 
-def _rows(placed: list[Placed]) -> Any:
+def _rows(placed: list[Placed], ax: Any, figsize: Size | None) -> Panels:
     """One row a head, dots coloured by the values they hold."""
-    from matplotlib.figure import Figure
-
     shown = placed[:ROWS]
-    figure = Figure(figsize=(WIDTH, min(1.6 + 0.28 * len(shown), 7.0)), layout="constrained")
-    axes = figure.subplots()
+    drawn = panels(ax, figsize, (WIDTH, min(1.6 + 0.28 * len(shown), 7.0)))
+    axes = drawn.axes[0]
     ends = _ends(shown)
     seen: set[str] = set()
     image = None
@@ -182,85 +193,75 @@ def _rows(placed: list[Placed]) -> Any:
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_ylabel("head")
     axes.set_xlabel(placed[0].names[0], parse_math=False)
-    legend_above(axes, user_text=True)
+    drawn.legend(axes, user_text=True)
     if image is not None:
-        figure.colorbar(image, ax=axes, label="value held", pad=0.01)
-    return figure
+        drawn.figure.colorbar(image, ax=axes, label="value held", pad=0.01)
+    return drawn
 
 
-def _panels(placed: list[Placed]) -> Any:
-    from matplotlib.figure import Figure
+def _panels(placed: list[Placed], ax: Any, figsize: Size | None) -> Panels:
     from matplotlib.ticker import MaxNLocator
 
     shown = placed[:PANELS]
     columns = min(len(shown), 3 if len(shown) > 2 else 2)
     lines = -(-len(shown) // columns)
-    figure = Figure(figsize=(WIDTH if len(shown) > 1 else 4.6, 0.7 + 2.9 * lines), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(lines, columns)).ravel()
-    for axes, each in zip(panels, shown, strict=False):
+    size = (WIDTH if len(shown) > 1 else 4.6, 0.7 + 2.9 * lines)
+    places = [divmod(i, columns) for i in range(len(shown))]
+    drawn = panels(ax, figsize, size, on_grid(lines, columns, places), count=len(shown))
+    for axes, each in zip(drawn.axes, shown, strict=True):
         ends = _ends([each])
         image = draw_placed(axes, each, colours=ends)
         axes.set_xlabel(each.names[0], parse_math=False, fontsize=9)
         axes.set_ylabel(each.names[1] if len(each.names) > 1 else "value held", parse_math=False, fontsize=9)
         axes.tick_params(labelsize=8)
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        legend_above(axes, user_text=True, size=7, columns=2 if len(shown) > 1 else None)
+        drawn.legend(axes, user_text=True, size=7)
         if image is not None:
-            bar = figure.colorbar(image, ax=axes, pad=0.02)
+            bar = drawn.figure.colorbar(image, ax=axes, pad=0.02)
             bar.set_label("value held", fontsize=8)
             bar.ax.tick_params(labelsize=8)
-    for axes in panels[len(shown) :]:
-        axes.set_axis_off()
-    return figure
+    return drawn
 
 
-def _placed(head: Head, number: int, net: Anchored) -> Placed | None:
-    claims = head.claims
-    if claims is None or claims.formula is not None or len(claims.roles) != len(claims.positions) or not claims.roles:
+def _placed(head: HeadLabel, number: int, target: Target) -> Placed | None:
+    places = head.places
+    if head.formula is not None or places is None or "weights" in head.evidence or len(places) != len(head.roles):
         return None  # registers of a graph are read by no place, but by their formula
-    positions = claims.positions.reshape(len(claims.roles), -1)
-    names = _names(head, positions.shape[1], claims.positions.ndim, net)
-    kept = np.array([role not in ("self", "padding") for role in claims.roles])
-    kept &= np.isfinite(positions).all(axis=1)
+    names = _names(head, places.shape[1], target)
+    kept = np.array([role not in ("self", "padding") for role in head.roles])
+    kept &= np.isfinite(places).all(axis=1)
     if names is None or not 0 < kept.sum() <= MOST_KEYS:
         return None
-    roles = tuple(role for role, keep in zip(claims.roles, kept.tolist(), strict=True) if keep)
-    return Placed(positions[kept], roles, _values(head, kept), names, number, _domain(head, net), claims.forms)
+    roles = tuple(role for role, keep in zip(head.roles, kept.tolist(), strict=True) if keep)
+    return Placed(places[kept], roles, _values(head, kept), names, number, _domain(head, target), head.forms)
 
 
-def _values(head: Head, kept: npt.NDArray[np.bool_]) -> Array | None:
+def _values(head: HeadLabel, kept: npt.NDArray[np.bool_]) -> Array | None:
     """The first value of every kept key, where the head's memory holds all of these; it comes first among keys."""
-    held = head.memory_values
+    held = head.values
     if held is None or kept[len(held) :].any():
         return None
     return np.asarray(held[kept[: len(held)], 0])
 
 
-def _names(head: Head, axes: int, dimensions: int, net: Anchored) -> tuple[str, ...] | None:
-    """What the keys lie along: inputs, forms of them, or a form known only as y; None where they cannot be drawn."""
-    inputs, claims = input_names(net.target), head.claims
-    if axes not in (1, 2) or claims is None:
+def _names(head: HeadLabel, axes: int, target: Target) -> tuple[str, ...] | None:
+    """What the keys lie along: inputs, or forms of them; None where they cannot be drawn."""
+    inputs = input_names(target)
+    if axes not in (1, 2):
         return None
-    size = net.target.domain.lower.size
-    if claims.forms is not None:
-        if claims.forms.shape != (axes, size + 1):
-            return None
-        return tuple(form_text(form[:-1], float(form[-1]), inputs) for form in claims.forms)
-    if dimensions == 1:
-        return ("linear form  y = w · x + t",)
-    if axes != size:
+    if head.forms is None:
+        return (f"linear form  y = {head.along[0]}",)
+    if head.forms.shape != (axes, target.domain.lower.size + 1):
         return None
-    return inputs
+    return tuple(form_text(form[:-1], float(form[-1]), inputs) for form in head.forms)
 
 
-def _domain(head: Head, net: Anchored) -> Array | None:
-    """The range of every form the keys lie along, (r, 2); None along a form that is not known."""
-    lower, upper, claims = net.target.domain.lower.ravel(), net.target.domain.upper.ravel(), head.claims
-    if claims is None or claims.positions.ndim == 1:
+def _domain(head: HeadLabel, target: Target) -> Array | None:
+    """The range of every form the keys lie along, (r, 2); None along a form that is not said."""
+    lower, upper = target.domain.lower.ravel(), target.domain.upper.ravel()
+    if head.forms is None:
         return None
-    if claims.forms is None:
-        return np.column_stack([lower, upper])
-    weights, offsets = claims.forms[:, :-1], claims.forms[:, -1]
+    weights, offsets = head.forms[:, :-1], head.forms[:, -1]
     middle, reach = weights @ (lower / 2 + upper / 2) + offsets, np.abs(weights) @ (upper / 2 - lower / 2)
     return np.column_stack([middle - reach, middle + reach])
 

@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from attnforge.certification import Certificate
 from attnforge.errors import DomainError, TargetError
-from attnforge.network import Attention, Head, Network
-from attnforge.plot.given import check_compiled, numbers
+from attnforge.labels import HeadLabel
+from attnforge.network import Network
+from attnforge.plot.given import check_compiled, labels_for, numbers
+from attnforge.plot.panels import Size, panels
 from attnforge.plot.paths import shown_inputs
-from attnforge.plot.style import ORANGE, WIDTH, figure_title, fitted
+from attnforge.plot.style import ORANGE, WIDTH, fitted
 from attnforge.targets import JointFunction, Target
 
 Array = npt.NDArray[np.float64]
@@ -25,7 +27,6 @@ ROWS = 512  # keys drawn one by one; more are drawn in blocks, by their largest 
 LABELLED = 12  # keys that are named by their roles
 MARKS = 33  # inputs at which the largest weight is marked, of a map with more inputs
 MARKED_HEADS = 8
-PLACED = ("anchor", "ghost", "sentinel", "cell", "centre")  # roles of keys that sit somewhere
 
 
 class Attentive(Protocol):
@@ -58,7 +59,16 @@ class Shown:
         return f"key ({', '.join(notes)})" if notes else "key"
 
 
-def attention_map(net: Any, x: Any = None, layer: int = 0, head: int | None = None, *, query: int = 0) -> Any:
+def attention_map(
+    net: Any,
+    x: Any = None,
+    layer: int = 0,
+    head: int | None = None,
+    *,
+    query: int = 0,
+    ax: Any = None,
+    figsize: Size | None = None,
+) -> Any:
     """A heat map of the attention every key gets, input by input; dots mark the key that gets most.
 
     Args:
@@ -68,45 +78,50 @@ def attention_map(net: Any, x: Any = None, layer: int = 0, head: int | None = No
         layer: which layer of attention, counted from 0.
         head: which head of the layer; None shows all of them, one above the other.
         query: whose attention is shown, of several query tokens a column.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> import attnforge as af
     >>> net = af.constructions.gate([1.0], 0.0, -1, 1, sharpness=8.0)
     >>> figure = attention_map(net)
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    ['low', 'high', 'self']
+    ['low -1', 'high 1', 'self']
     """
-    from matplotlib.figure import Figure
-
     is_network = hasattr(net, "attention")
     if is_network:
         check_compiled(net, "attention_map")
     shown = shown_attention(net, x, layer, head, query) if is_network else _of_array(net)
-    figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
-    axes = figure.subplots()
-    limit = _scale(shown.weights)
-    image = draw_attention(axes, shown.weights, starts=shown.starts, labels=shown.labels, ends=shown.ends, limit=limit)
-    axes.set_ylabel(shown.vertical)
+    drawn = panels(ax, figsize, (WIDTH, 3.4))
+    axes = drawn.axes[0]
+    draw_shown(drawn.figure, axes, shown)
     axes.set_xlabel(shown.name, parse_math=False)
-    figure.colorbar(image, ax=axes, label="attention weight", pad=0.01)
     if is_network:
-        figure_title(figure, net.construction, net.target.describe(), _note(shown, layer, head))
-    return figure
+        drawn.head(net.construction, net.target.describe(), _note(shown, layer, head))
+    return drawn.finished()
 
 
 def shown_attention(net: Attentive, x: Any = None, layer: int = 0, head: int | None = None, query: int = 0) -> Shown:
     """What :func:`attention_map` draws of a compiled target: arguments as there."""
     ends, name = None, "input"
     if x is None:
-        keys = sum(_keys(each) for each in net.network.heads)
+        keys = sum(max(each.count, 1) for each in labels_for(net).heads)
         along, points, name = shown_inputs(net.target, net.network, max(2, min(COLUMNS, BUDGET // max(keys, 1))))
         x = net.target.split(points) if isinstance(net.target, JointFunction) else points
         ends = (float(along[0]), float(along[-1]))
     parts, heads = _layer_weights(net, x, layer, head, query)
-    labels = [_key_labels(each) for each in heads]
-    known = all(of is not None and len(of) == part.shape[1] for of, part in zip(labels, parts, strict=True))
-    named = tuple(label for of in labels for label in of or ()) if known else None
+    few = sum(part.shape[1] for part in parts) <= LABELLED
+    known = few and all(each.count == part.shape[1] for each, part in zip(heads, parts, strict=True))
+    named = tuple(str(key) for each in heads for key in each.keys) if known else ()
     starts = tuple(int(n) for n in np.cumsum([0, *(part.shape[1] for part in parts[:-1])]))
-    return Shown(np.concatenate(parts, axis=1), starts, named, ends, name)
+    return Shown(np.concatenate(parts, axis=1), starts, named if len(set(named)) > 1 else None, ends, name)
+
+
+def draw_shown(figure: Any, axes: Any, shown: Shown) -> None:
+    """The map in a panel of the figure, with what its colours mean."""
+    limit = _scale(shown.weights)
+    image = draw_attention(axes, shown.weights, starts=shown.starts, labels=shown.labels, ends=shown.ends, limit=limit)
+    axes.set_ylabel(shown.vertical)
+    figure.colorbar(image, ax=axes, label="attention weight", pad=0.01)
 
 
 def draw_attention(
@@ -150,14 +165,16 @@ def draw_attention(
     return image
 
 
-def _layer_weights(net: Attentive, x: Any, layer: int, head: int | None, query: int) -> tuple[list[Array], list[Head]]:
-    """Weights (inputs, keys) of every head shown, and the heads.
+def _layer_weights(
+    net: Attentive, x: Any, layer: int, head: int | None, query: int
+) -> tuple[list[Array], list[HeadLabel]]:
+    """Weights (inputs, keys) of every head shown, and the labels of the heads.
 
     A single sequence has its query tokens as inputs; of a batch the query numbered ``query`` is taken.
     """
     given = x if isinstance(x, tuple) else (x,)
     found = net.attention(*given)
-    layers = [each for each in net.network.layers if isinstance(each, Attention)]
+    layers = labels_for(net).attention
     _check_index("layer", layer, len(layers), "layers of attention")
     heads, weights = list(layers[layer].heads), found[layer]
     if head is not None:
@@ -170,18 +187,6 @@ def _scale(weights: Array) -> float:
     """The end of the colour scale: one, unless nothing comes near it."""
     largest = float(np.max(weights, initial=0.0))
     return 1.0 if largest >= 0.5 or not largest > 0 else largest
-
-
-def _key_labels(head: Head) -> list[str] | None:
-    """Role and place of every key of a head that claims them for all of its keys."""
-    claims = head.claims
-    if claims is None or not claims.roles or len(claims.roles) != len(claims.positions):
-        return None
-    places = claims.positions.reshape(len(claims.roles), -1)
-    return [
-        f"{role} " + ", ".join(f"{value:.3g}" for value in place) if role in PLACED else role
-        for role, place in zip(claims.roles, places.tolist(), strict=True)
-    ]
 
 
 def _note(shown: Shown, layer: int, head: int | None) -> str:
@@ -221,10 +226,6 @@ def _check_index(name: str, index: int, count: int, what: str) -> None:
     if not 0 <= index < count:
         remedy = f"Count from 0: the last one is {count - 1}" if count else "Use plot.graph"
         raise DomainError(f"`{name}` must be at least 0 and below {count}, the number of {what}", str(index), remedy)
-
-
-def _keys(head: Head) -> int:
-    return len(head.claims.positions) if head.claims is not None else max(head.memory_size, 1)
 
 
 def _block(keys: int) -> int:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from attnforge.plot.given import check_compiled
 from attnforge.plot.line import line_sample
 from attnforge.plot.listing import listed_sample
+from attnforge.plot.panels import Size, panels
 from attnforge.plot.paths import form_of, input_names, shown_inputs
 from attnforge.plot.plane import draw_error_map, is_plane, label_inputs, map_note, plane_sample
 from attnforge.plot.sampling import Sample, Sectionable, sampled
-from attnforge.plot.style import BLUE, COLUMN, ORANGE, figure_title, label_size, largest_seen, log_floor
+from attnforge.plot.style import BLUE, COLUMN, ORANGE, label_size, largest_seen, log_floor
 from attnforge.targets import Table
 
 Array = npt.NDArray[np.float64]
@@ -22,29 +23,33 @@ SIZE = 8  # points of letters
 SAMPLES = 1501  # along the form of a truncated linear function
 
 
-def error_map(net: Sectionable) -> Any:
+def error_map(net: Sectionable, *, ax: Any = None, figsize: Size | None = None) -> Any:
     """The error |net(x) - f(x)|, the largest over the outputs, on a logarithmic scale, one column wide.
 
     One input, or a line through the domain of more than two: a curve below the line of its bound, with a ring around
     the worst point. Two inputs: a map with the ring. Tables: a dot a listed point. What is seen here and what the
     certificate's search saw are lower bounds of the error; only the bound is one from above.
 
+    Args:
+        net: a compiled target.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
+
     >>> import attnforge as af
     >>> axes = error_map(af.compile("sin(3*x)", {"x": (-1, 1)}, tol=1e-3)).axes[0]
     >>> axes.get_yscale(), axes.get_legend().get_texts()[1].get_text().startswith("proved bound")
     ('log', True)
     """
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     check_compiled(net, "error_map")
     listed = listed_sample(net, net.target) if isinstance(net.target, Table) else None
     flat = is_plane(net.target)
-    figure = Figure(figsize=(COLUMN, 3.5 if flat else 2.7), layout="constrained")
-    axes = figure.subplots()
+    drawn = panels(ax, figsize, (COLUMN, 3.5 if flat else 2.7))
+    axes = drawn.axes[0]
     note = ""
     if flat:
-        draw_error_map(figure, axes, net, listed or plane_sample(net), dots=listed is not None)
+        draw_error_map(drawn.figure, axes, net, listed or plane_sample(net), dots=listed is not None)
         label_inputs((axes,), input_names(net.target))
         note = map_note(net, short=True)
     elif listed is not None:
@@ -56,14 +61,19 @@ def error_map(net: Sectionable) -> Any:
         along, sample, name = _line_sample(net)
         draw_log_error(axes, along, sample, net)
         axes.set_xlabel(name, parse_math=False)
+    if not flat:
+        drawn.legend(axes, size=7)
     label_size(axes, SIZE)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    figure_title(figure, net.construction, net.target.describe(), note)
-    return figure
+    drawn.head(net.construction, net.target.describe(), note)
+    return drawn.finished()
 
 
 def draw_log_error(axes: Any, along: Array, sample: Sample, net: Sectionable, *, joined: bool = True) -> None:
-    """The error over ``along`` (N,) in the given panel, its bound and its worst point, on a logarithmic axis."""
+    """The error over ``along`` (N,) in the given panel, its bound and its worst point, on a logarithmic axis.
+
+    The legend is the caller's.
+    """
     certificate = net.certificate
     seen = largest_seen(sample.error, certificate)
     floor = log_floor(seen)
@@ -82,7 +92,6 @@ def draw_log_error(axes: Any, along: Array, sample: Sample, net: Sectionable, *,
     axes.set_yscale("log")
     axes.set_ylim(floor, top * 3)
     axes.set_ylabel("error")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=7, ncols=2, columnspacing=1.0)
 
 
 def _line_sample(net: Sectionable) -> tuple[Array, Sample, str]:

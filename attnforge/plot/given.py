@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.labels import Labels, target_labels
 from attnforge.network import Network
 from attnforge.targets import Target
 
@@ -41,6 +42,11 @@ def network_of(net: Any) -> Network:
         return found
     remedy = "Pass its .compiled" if hasattr(net, "compiled") else "Pass a network, or what af.compile returns"
     raise TargetError("plot.graph draws a network", f"{type(net).__name__}, which holds none", remedy)
+
+
+def labels_for(net: Any) -> Labels:
+    """The labels of a network, or of the one that it holds, in the names of the inputs of its target."""
+    return target_labels(network_of(net), getattr(net, "target", None))
 
 
 def numbers(values: Any) -> Array:

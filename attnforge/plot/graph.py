@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from attnforge.plot.given import network_of
-from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, figure_title, fitted
+from attnforge.plot.panels import Size, panels
+from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, fitted, inches
 from attnforge.plot.wiring import Node, Wiring, wiring
 
 LEFT = 1.45  # inches for the names of the layers
@@ -19,7 +20,7 @@ SIZE = 7.5  # points of letters
 COLOURS = (BLUE, GREEN, ORANGE, PURPLE, SKY)
 
 
-def graph(net: Any) -> Any:
+def graph(net: Any, *, ax: Any = None, figsize: Size | None = None) -> Any:
     """What feeds what, from inputs to outputs: every head with what it claims to be and what it reads.
 
     Heads of a sum say of which inputs or form their term is, those of a ReLU network whose unit they compute. Layers of
@@ -29,21 +30,23 @@ def graph(net: Any) -> Any:
 
     Args:
         net: a compiled target, an in-context network, or a bare network.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> import attnforge as af
     >>> net = af.compile("sin(5*x) + abs(y - 1)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-2)
     >>> [text.get_text() for text in graph(net).axes[0].texts][:4]
     ['inputs', 'x', 'y', 'linear map, 2 to 3']
     """
-    from matplotlib.figure import Figure
-
     found = wiring(net)
-    height = _height(found)
-    figure = Figure(figsize=(WIDTH, height + TITLE))
-    axes = figure.add_axes((0.0, 0.0, 1.0, height / (height + TITLE)))
+    drawn = panels(ax, figsize, (WIDTH, _height(found) + TITLE))
+    axes = drawn.axes[0]
+    if not drawn.given:  # a panel that fills the figure below the title, so that boxes are as large as letters need
+        drawn.figure.set_layout_engine("none")
+        axes.set_position((0.0, 0.0, 1.0, max(0.5, 1 - TITLE / inches(drawn.figure)[1])))
     draw_graph(axes, found)
-    figure_title(figure, *_heading(net))
-    return figure
+    drawn.head(*_heading(net))
+    return drawn.finished()
 
 
 def _heading(net: Any) -> tuple[str, str]:
@@ -58,25 +61,28 @@ def _heading(net: Any) -> tuple[str, str]:
 
 
 def draw_graph(axes: Any, found: Wiring) -> None:
-    """The graph in a panel :data:`WIDTH` inches wide, which should be as high as it asks for: its limits are inches."""
-    height = _height(found)
-    axes.set_xlim(0, WIDTH)
-    axes.set_ylim(0, height)
+    """The graph in a panel, as large as fits: boxes and letters of :data:`WIDTH` inches are scaled alike."""
+    height, (wide, tall) = _height(found), inches(axes)
+    scale = min(wide / WIDTH, tall / height)
+    left, above = (wide / scale - WIDTH) / 2, tall / scale - height
+    axes.set_xlim(-left, WIDTH + left)
+    axes.set_ylim(-above, height)
     axes.set_axis_off()
+    size = SIZE * scale
     families = list(dict.fromkeys(_family(node) for node in found.nodes if node.kind == "head"))
     boxes: dict[int, tuple[float, float, float, float]] = {}
     top = height - MARGIN
     for stage in found.stages:
         tall = _stage_height([found.nodes[i] for i in stage.nodes])
-        _name_stage(axes, stage.name, top - tall / 2, band=None if stage.nodes else tall)
+        _name_stage(axes, stage.name, top - tall / 2, size, band=None if stage.nodes else tall)
         for i, place in zip(stage.nodes, _places([found.nodes[i] for i in stage.nodes], top), strict=True):
             boxes[i] = place
-            _box(axes, found.nodes[i], place, families)
+            _box(axes, found.nodes[i], place, families, size)
         top -= tall + BETWEEN
     for source, goal in sorted(found.edges):
         (x, y, width, _), (to_x, to_y, to_width, to_height) = boxes[source], boxes[goal]
         ends = {"xy": (to_x + to_width / 2, to_y + to_height), "xytext": (x + width / 2, y)}
-        arrow = {"arrowstyle": "-|>", "color": GREY, "lw": 0.7, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 6}
+        arrow = {"arrowstyle": "-|>", "color": GREY, "lw": 0.7, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 6 * scale}
         axes.annotate("", **ends, arrowprops=arrow, zorder=1)
 
 
@@ -97,7 +103,7 @@ def _places(nodes: list[Node], top: float) -> list[tuple[float, float, float, fl
     return places
 
 
-def _box(axes: Any, node: Node, place: tuple[float, float, float, float], families: list[str]) -> None:
+def _box(axes: Any, node: Node, place: tuple[float, float, float, float], families: list[str], size: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     left, bottom, width, height = place
@@ -113,11 +119,11 @@ def _box(axes: Any, node: Node, place: tuple[float, float, float, float], famili
         weight = "bold" if i == 0 and node.kind == "head" else "normal"
         if weight == "bold":
             shown = fitted(text, (width - 0.08) / 1.12, SIZE)  # bold letters are wider
-        look = {"ha": "center", "va": "center", "fontsize": SIZE, "weight": weight}
+        look = {"ha": "center", "va": "center", "fontsize": size, "weight": weight}
         axes.text(left + width / 2, y, shown, parse_math=False, zorder=3, **look)
 
 
-def _name_stage(axes: Any, name: str, middle: float, band: float | None) -> None:
+def _name_stage(axes: Any, name: str, middle: float, size: float, band: float | None) -> None:
     """The name of a stage on the left; a linear map is a band across, behind the edges."""
     from matplotlib.patches import Rectangle
 
@@ -125,7 +131,7 @@ def _name_stage(axes: Any, name: str, middle: float, band: float | None) -> None
         look: dict[str, Any] = {"facecolor": GREY, "alpha": 0.13, "linewidth": 0, "zorder": 0}
         axes.add_patch(Rectangle((MARGIN, middle - band / 2), WIDTH - 2 * MARGIN, band, **look))
     words = fitted(name, LEFT - 2 * MARGIN, SIZE)
-    axes.text(2 * MARGIN, middle, words, ha="left", va="center", fontsize=SIZE, parse_math=False)
+    axes.text(2 * MARGIN, middle, words, ha="left", va="center", fontsize=size, parse_math=False)
 
 
 def _family(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""Where a network's anchors are, as far as its heads say: what figures mark."""
+"""Where a network's anchors are, by its labels: what figures mark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.network import Claims, Head, Network
+from attnforge.labels import HeadLabel, labels_of
+from attnforge.network import Network
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]
@@ -39,48 +40,46 @@ def single_row(network: Network, box: Box) -> Row | None:
 
 
 def rows(network: Network, box: Box) -> list[Row]:
-    """Every head's anchors along its form, for heads that claim positions along a single one."""
-    return [row for head in network.heads if (row := _row(head, box)) is not None]
+    """Every head's anchors along its form, for heads whose keys stand along a single one of the inputs."""
+    return [row for head in labels_of(network).heads if (row := _row(head, box)) is not None]
 
 
 def planes(network: Network, box: Box) -> list[Array]:
-    """Anchors (p, D) inside the box, of every head that claims positions along all inputs."""
-    found = [head.claims for head in network.heads if head.claims is not None and along_inputs(head.claims, box)]
-    return [claims.positions[_inside(claims, box.lower, box.upper)] for claims in found]
-
-
-def along_inputs(claims: Claims, box: Box) -> bool:
-    """Whether the positions are points of the box."""
-    return claims.positions.ndim == 2 and claims.forms is None and claims.positions.shape[1:] == box.shape
+    """Anchors (p, D) inside the box, of every head whose keys stand along all inputs."""
+    found = [places for head in labels_of(network).heads if (places := _points(head, box)) is not None]
+    return [places[_inside(places, box.lower, box.upper)] for places in found]
 
 
 def counted(network: Network) -> str:
     """Heads and anchors, in words."""
-    keys = sum(len(head.claims.positions) if head.claims else head.memory_size for head in network.heads)
-    heads = len(network.heads)
+    labels = labels_of(network).heads
+    keys, heads = sum(head.count for head in labels), len(labels)
     return f"{heads:,} head{'s' * (heads != 1)}, {keys:,} anchor{'s' * (keys != 1)}, ghosts included"
 
 
-def _row(head: Head, box: Box) -> Row | None:
-    claims = head.claims
-    if claims is None or claims.positions.ndim != 2 or claims.positions.shape[1] != 1 or len(box.shape) != 1:
+def _points(head: HeadLabel, box: Box) -> Array | None:
+    """The places of keys that are points of the box."""
+    if head.forms is None or head.places is None or head.places.shape[1:] != box.shape:
         return None
-    forms = np.array([[1.0, 0.0]]) if claims.forms is None else claims.forms
-    if forms.shape != (1, box.lower.size + 1):
+    return head.places if np.array_equal(head.forms, np.eye(*head.forms.shape)) else None
+
+
+def _row(head: HeadLabel, box: Box) -> Row | None:
+    forms, places = head.forms, head.places
+    if forms is None or places is None or len(box.shape) != 1 or forms.shape != (1, box.lower.size + 1):
         return None
     weights, offset = forms[0, :-1], float(forms[0, -1])
     ends = np.stack([weights * box.lower, weights * box.upper])
     low, high = ends.min(axis=0).sum() + offset, ends.max(axis=0).sum() + offset
-    inside = _inside(claims, np.array([low]), np.array([high]))
-    order = np.argsort(claims.positions[inside, 0])
-    values = head.memory_values
+    inside = _inside(places, np.array([low]), np.array([high]))
+    order = np.argsort(places[inside, 0])
+    values = head.values
     kept = None if values is None or len(values) != len(inside) else values[inside, 0][order]
-    kind = "cells" if "cell" in claims.roles else "anchors"
-    return Row(weights, offset, claims.positions[inside, 0][order], kept, kind)
+    kind = "cells" if "cell" in head.roles else "anchors"
+    return Row(weights, offset, places[inside, 0][order], kept, kind)
 
 
-def _inside(claims: Claims, lower: Array, upper: Array) -> npt.NDArray[np.bool_]:
+def _inside(places: Array, lower: Array, upper: Array) -> npt.NDArray[np.bool_]:
     """Which keys lie within the ends, rounding allowed for."""
     slack = 1e-9 * (upper - lower)
-    at = claims.positions
-    return np.asarray(((at >= lower - slack) & (at <= upper + slack)).all(axis=1))
+    return np.asarray(((places >= lower - slack) & (places <= upper + slack)).all(axis=1))

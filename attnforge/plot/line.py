@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.plot.attention import Shown, draw_shown
 from attnforge.plot.keys import Row, counted, single_row
+from attnforge.plot.panels import Size, panels
 from attnforge.plot.paths import path_through
 from attnforge.plot.sampling import Sample, Sectionable, finest
-from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, draw_error, figure_title, legend_above
+from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, draw_error
 
 Array = npt.NDArray[np.float64]
 
@@ -18,35 +20,44 @@ COUNTS = (65, 257, 1025)
 BETWEEN = 8  # samples to a gap between anchors, ends counted once
 MOST_GAPS = 400  # sampled so
 BEYOND = 0.25  # of the target's range: how far beyond it values of anchors are still drawn
+HEIGHTS = {"values": 3.3, "gaps": 1.25, "error": 1.8, "attention": 2.2}  # inches
 UNEVEN = 4.0  # times the smallest gap: from here on gaps have a panel of their own
 
 
-def line(compiled: Sectionable) -> Any:
+def line(compiled: Sectionable, ax: Any = None, figsize: Size | None = None, *, attention: Shown | None = None) -> Any:
     """Panels one below the other along the line on which the network's only form runs through all its values.
 
     That is the whole domain for one input; networks of several forms are drawn on the diagonal from the lower to the
     upper corner. Above, the target and the network's output (the first of several); then the gaps between anchors,
-    where these differ; below, the largest error over the outputs.
+    where these differ; then the largest error over the outputs; below, where it is given, the attention.
     """
-    from matplotlib.figure import Figure
-
     row = single_row(compiled.network, compiled.target.domain)
     along, sample, name = line_sample(compiled)
     uneven = row is not None and has_uneven_gaps(row)
-    figure = Figure(figsize=(WIDTH, 6.6 if uneven else 5.4), layout="constrained")
-    panels = figure.subplots(2 + uneven, 1, sharex=True, height_ratios=(3, 1.1, 1.6) if uneven else (3, 1.6))
-    draw_values(panels[0], along, sample)
+    asked = {"values": True, "gaps": uneven, "error": True, "attention": attention is not None}
+    heights = {name: HEIGHTS[name] for name, wanted in asked.items() if wanted}
+    drawn = panels(
+        ax,
+        figsize,
+        (WIDTH, 0.3 + sum(heights.values())),
+        lambda figure: figure.subplots(len(heights), 1, sharex=True, height_ratios=list(heights.values())),
+        count=len(heights),
+    )
+    shown = dict(zip(heights, drawn.axes, strict=True))
+    draw_values(shown["values"], along, sample)
     if row is not None:
-        draw_anchors(panels[0], row, sample.wanted[:, 0])
+        draw_anchors(shown["values"], row, sample.wanted[:, 0])
+        if "gaps" in shown:
+            draw_gaps(shown["gaps"], row)
+    drawn.legend(shown["values"])
+    draw_error(shown["error"], along, sample.error, compiled.certificate)
+    if attention is not None:
+        draw_shown(drawn.figure, shown["attention"], attention)
+    drawn.axes[-1].set_xlabel(name, parse_math=False)
+    drawn.figure.align_ylabels(drawn.axes)
     note = counted(compiled.network) if compiled.target.domain.lower.size > 1 else ""
-    figure_title(figure, compiled.construction, compiled.target.describe(), note)
-    legend_above(panels[0])
-    if uneven and row is not None:
-        draw_gaps(panels[1], row)
-    draw_error(panels[-1], along, sample.error, compiled.certificate)
-    panels[-1].set_xlabel(name, parse_math=False)
-    figure.align_ylabels(panels)
-    return figure
+    drawn.head(compiled.construction, compiled.target.describe(), note)
+    return drawn.finished()
 
 
 def line_sample(compiled: Sectionable) -> tuple[Array, Sample, str]:
@@ -54,8 +65,7 @@ def line_sample(compiled: Sectionable) -> tuple[Array, Sample, str]:
     row = single_row(compiled.network, compiled.target.domain)
     path = path_through(compiled.target, row)
     grids = [np.linspace(path.low, path.high, count) for count in COUNTS]
-    if row is not None and len(row.positions):
-        grids.append(np.union1d(grids[-1], np.clip(_between(row.positions), path.low, path.high)))
+    grids.append(refined(grids[-1], row))
     sample = finest(compiled, [path.at(grid) for grid in grids])
     along = next(grid for grid in grids if len(grid) == len(sample.points))
     return along, sample, path.name
@@ -109,6 +119,13 @@ def draw_gaps(axes: Any, row: Row) -> None:
 def _alpha(count: int) -> float:
     """Ticks fade as they get many, so that a cluster is darker than a row."""
     return float(np.clip(60 / max(count, 1), 0.25, 0.9))
+
+
+def refined(along: Array, row: Row | None) -> Array:
+    """The numbers (N,) and, of a row, places on its anchors and between neighbours, within the same ends."""
+    if row is None or not len(row.positions):
+        return along
+    return np.union1d(along, np.clip(_between(row.positions), along[0], along[-1]))
 
 
 def _between(anchors: Array) -> Array:

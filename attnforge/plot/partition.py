@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import AttnforgeError, RefusalError
+from attnforge.errors import RefusalError
+from attnforge.labels import labels_of
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.network.apply import apply_layer
 from attnforge.plot.given import check_compiled
+from attnforge.plot.panels import Size, panels
 from attnforge.plot.paths import input_names
 from attnforge.plot.plane import draw_bar, label_inputs, limits
-from attnforge.plot.sampling import Sectionable
-from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH, figure_title, legend_above
+from attnforge.plot.sampling import Sectionable, known_values
+from attnforge.plot.style import BLUE, GREEN, GREY, ORANGE, WIDTH
 from attnforge.targets import Box, JointFunction, Target
 
 Array = npt.NDArray[np.float64]
@@ -46,11 +48,16 @@ class Cells:
         return np.asarray(points @ self.slopes.T + self.offsets)
 
 
-def partition(net: Sectionable) -> Any:
+def partition(net: Sectionable, *, ax: Any = None, figsize: Size | None = None) -> Any:
     """The cells of a network that divides its domain: hard grids, Voronoi cells and adaptive ones alike.
 
     One input: above, every cell's score and their maximum, which chooses; below, the cells with their values, the
     network's output and, where it is known, the target. Two inputs: the cells coloured by value, and their centres.
+
+    Args:
+        net: a compiled target.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> import attnforge as af
     >>> net = af.constructions.max_affine("x*y", {"x": (0, 1), "y": (0, 1)}, cells=[[0.2, 0.5], [0.7, 0.1]])
@@ -62,7 +69,8 @@ def partition(net: Sectionable) -> Any:
     if box.lower.size not in (1, 2) or not (box.upper > box.lower).all():
         raise _refusal(f"a domain of {box.lower.size} inputs", "Cells are drawn for one or two inputs that vary")
     cells = cells_of(net.network, net.target)
-    return _intervals(net, cells) if box.lower.size == 1 else _polygons(net, cells)
+    draw = _intervals if box.lower.size == 1 else _polygons
+    return draw(net, cells, ax, figsize)
 
 
 def cells_of(network: Network, target: Target) -> Cells:
@@ -72,7 +80,7 @@ def cells_of(network: Network, target: Target) -> Cells:
     corners = np.vstack([lower, lower + np.diag(upper - lower)])
     at_corners, values = _scores(network, head, target, corners)
     slopes = ((at_corners[1:] - at_corners[0]) / (upper - lower)[:, None]).T
-    cells = Cells(slopes, at_corners[0] - slopes @ lower, values, _centres(head, len(slopes), len(lower)))
+    cells = Cells(slopes, at_corners[0] - slopes @ lower, values, _centres(network, len(slopes), len(lower)))
     inside = np.random.default_rng(0).uniform(lower, upper, size=(8, len(lower)))
     found = _scores(network, head, target, inside)[0]
     if not np.abs(found - cells.scores(inside)).max() <= AFFINE * max(1.0, float(np.abs(found).max())):
@@ -123,53 +131,42 @@ def draw_cells(axes: Any, box: Box, cells: Cells, ends: tuple[float, float] | No
     return shown
 
 
-def _intervals(net: Sectionable, cells: Cells) -> Any:
-    from matplotlib.figure import Figure
-
+def _intervals(net: Sectionable, cells: Cells, ax: Any, figsize: Size | None) -> Any:
     box = _flat(net.target.domain)
-    figure = Figure(figsize=(WIDTH, 5.0), layout="constrained")
-    top, bottom = figure.subplots(2, 1, sharex=True)
+    drawn = panels(ax, figsize, (WIDTH, 5.0), lambda figure: figure.subplots(2, 1, sharex=True), count=2)
+    top, bottom = drawn.axes
     draw_scores(top, box, cells)
-    legend_above(top)
+    drawn.legend(top)
     breaks, chosen = _breaks(cells, box)
     for axes in (top, bottom):
         for place in breaks[1:-1] if len(breaks) <= 2 * FEW else ():
             axes.axvline(place, color=GREEN, lw=0.7, ls=":")
     x = np.linspace(box.lower.item(), box.upper.item(), SAMPLES)
-    _draw_target(bottom, net, x)
+    wanted = known_values(net.target, x.reshape(-1, *net.target.domain.shape))
+    if wanted is not None:
+        bottom.plot(x, wanted.reshape(len(x), -1)[:, 0], color=GREY, lw=3.5, alpha=0.5, label="target")
     bottom.stairs(cells.values[chosen], breaks, baseline=None, color=ORANGE, lw=1.8, label="value of the cell")
     output = np.asarray(net.at_points(x.reshape(-1, *net.target.domain.shape))).reshape(SAMPLES, -1)[:, 0]
     bottom.plot(x, output, color=BLUE, lw=1, ls="--", label="attention output")
     bottom.set_ylabel("value")
     bottom.set_xlabel((net.target.names or ("x",))[0], parse_math=False)
-    legend_above(bottom)
+    drawn.legend(bottom)
     bottom.set_xlim(x[0], x[-1])
-    figure.align_ylabels([top, bottom])
-    figure_title(figure, net.construction, net.target.describe(), f"{len(chosen)} cells")
-    return figure
+    drawn.figure.align_ylabels(drawn.axes)
+    drawn.head(net.construction, net.target.describe(), f"{len(chosen)} cells")
+    return drawn.finished()
 
 
-def _polygons(net: Sectionable, cells: Cells) -> Any:
-    from matplotlib.figure import Figure
-
+def _polygons(net: Sectionable, cells: Cells, ax: Any, figsize: Size | None) -> Any:
     box = _flat(net.target.domain)
-    figure = Figure(figsize=(4.6, 4.9), layout="constrained")
-    axes = figure.subplots()
+    drawn = panels(ax, figsize, (4.6, 4.9))
+    axes = drawn.axes[0]
     image = draw_cells(axes, box, cells)
-    draw_bar(figure, image, axes, "value of the cell")
+    draw_bar(drawn.figure, image, axes, "value of the cell")
     label_inputs((axes,), input_names(net.target))
     count = len(image.get_paths())
-    figure_title(figure, net.construction, net.target.describe(), f"{count:,} cells; dots: their centres")
-    return figure
-
-
-def _draw_target(axes: Any, net: Sectionable, x: Array) -> None:
-    """The target's values, unless its code was not stored."""
-    try:
-        values = np.asarray(net.target.values(x.reshape(-1, *net.target.domain.shape)), dtype=np.float64)
-    except AttnforgeError:
-        return
-    axes.plot(x, values.reshape(len(x), -1)[:, 0], color=GREY, lw=3.5, alpha=0.5, label="target")
+    drawn.head(net.construction, net.target.describe(), f"{count:,} cells; dots: their centres")
+    return drawn.finished()
 
 
 def _breaks(cells: Cells, box: Box) -> tuple[Array, npt.NDArray[np.intp]]:
@@ -223,8 +220,8 @@ def _selecting(network: Network) -> Head:
     """The head that chooses a cell: alone in its layer, behind linear maps, and saying that its keys are cells."""
     before = [layer for layer in network.layers if isinstance(layer, Attention)]
     head = before[0].heads[0] if before and len(before[0].heads) == 1 else None
-    roles = () if head is None or head.claims is None else head.claims.roles
-    if head is None or len(before) != 1 or not {"cell", "centre"} & set(roles):
+    roles = set(labels_of(network).heads[0].roles) if head is not None else set()
+    if head is None or len(before) != 1 or not {"cell", "centre"} & roles:
         raise _refusal(
             f"a network of {network.construction or 'no construction'}", "Only heads over cells divide a domain"
         )
@@ -268,11 +265,12 @@ def _token_shape(target: Target) -> tuple[int, int]:
     return (shape[0], shape[1]) if len(shape) == 2 else (1, shape[0])
 
 
-def _centres(head: Head, count: int, inputs: int) -> Array | None:
-    claims = head.claims
-    if claims is None or claims.positions.ndim != 2 or claims.positions.shape[1] != inputs:
+def _centres(network: Network, count: int, inputs: int) -> Array | None:
+    """Where the first token's cells stand, by the labels of the only head."""
+    places = labels_of(network).heads[0].places
+    if places is None or places.shape[1] != inputs:
         return None
-    return claims.positions[:count] if len(claims.positions) >= count else None
+    return places[:count] if len(places) >= count else None
 
 
 def _refusal(got: str, requirement: str) -> RefusalError:

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.labels import form_text, labels_of
 from attnforge.network import Network
 from attnforge.plot.keys import Row, single_row
 from attnforge.targets import Box, JointFunction, Target, TruncatedForm
 
 Array = npt.NDArray[np.float64]
 
-LONGEST = 4  # inputs of a form that is written out
 MARGIN = 0.35  # of the range of a truncated linear function: how far beyond its kinks it is shown
 
 
@@ -51,19 +51,6 @@ def path_through(target: Target, row: Row | None) -> Path:
     return Path(box, low, high, "linear form  " + form_text(row.weights, row.offset, target.names), start, end)
 
 
-def form_text(weights: Array, offset: float, names: tuple[str, ...] | None) -> str:
-    """The form in the names of the inputs, if it is short; else in general.
-
-    >>> form_text(np.array([1.0, -2.0]), 0.5, ("x", "y"))
-    'x − 2 y + 0.5'
-    """
-    if names is None or np.count_nonzero(weights) > LONGEST:
-        return "w · x + t"
-    terms = [_term(w, name) for w, name in zip(weights.tolist(), names, strict=True) if w]
-    constant = [_term(offset, "")] if offset else []
-    return " ".join([*terms, *constant]).removeprefix("+ ") or "0"
-
-
 def input_names(target: Target) -> tuple[str, ...]:
     """A name for every input: the user's; X and Y, by entry, for targets of two; else x, or x0, x1 and so on.
 
@@ -96,7 +83,7 @@ def shown_inputs(target: Target, network: Network, count: int) -> tuple[Array, A
 
 def form_of(target: Target, network: Network) -> TruncatedForm | None:
     """The target as a truncated linear function, where the anchors are placed along its form; else None."""
-    if any(head.claims is not None and head.claims.positions.ndim > 1 for head in network.heads):
+    if any(head.forms is not None for head in labels_of(network).heads):
         return None
     try:
         return target.truncated_form()
@@ -134,9 +121,3 @@ def _entries(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
     if np.prod(shape) == 1:
         return (name,)
     return tuple(name + ",".join(str(i) for i in place) for place in np.ndindex(*shape))
-
-
-def _term(factor: float, name: str) -> str:
-    """A signed summand; a factor of one goes without saying."""
-    size = "" if name and abs(factor) == 1 else f"{abs(factor):.3g}"
-    return " ".join(part for part in ("−" if factor < 0 else "+", size, name) if part)

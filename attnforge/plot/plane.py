@@ -10,9 +10,10 @@ import numpy.typing as npt
 from attnforge.certification import Certificate
 from attnforge.network import Network
 from attnforge.plot.keys import counted, planes, rows
+from attnforge.plot.panels import Size, panels
 from attnforge.plot.paths import input_names
 from attnforge.plot.sampling import Sample, Sectionable, finest
-from attnforge.plot.style import GREY, SKY, WIDTH, figure_title, largest_seen, log_floor
+from attnforge.plot.style import GREY, SKY, WIDTH, largest_seen, log_floor
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]
@@ -22,17 +23,15 @@ MOST_ANCHORS = 4000  # drawn: more would hide the error
 MOST_LINES = 60
 
 
-def plane(compiled: Sectionable) -> Any:
+def plane(compiled: Sectionable, ax: Any = None, figsize: Size | None = None) -> Any:
     """Three maps of the box: target, output (the first of several), and log10 of the largest error over the outputs.
 
     The error's map marks the worst point seen and the anchors: dots on a grid, lines for heads that read one form.
     """
-    from matplotlib.figure import Figure
-
     box = compiled.target.domain
     sample = plane_sample(compiled)
-    figure = Figure(figsize=(WIDTH, 3.75), layout="constrained")
-    left, middle, right = figure.subplots(1, 3, sharey=True)
+    drawn = panels(ax, figsize, (WIDTH, 3.75), lambda figure: figure.subplots(1, 3, sharey=True), count=3)
+    left, middle, right = drawn.axes
     outputs = sample.wanted.shape[1]
     pictures = [
         draw_map(axes, box, values[:, 0], limits(sample.wanted[:, 0]), "viridis")
@@ -40,11 +39,11 @@ def plane(compiled: Sectionable) -> Any:
     ]
     left.set_title("target", fontsize=9)
     middle.set_title("attention output", fontsize=9)
-    draw_bar(figure, pictures[0], [left, middle], "value" if outputs == 1 else f"value (first of {outputs})")
-    draw_error_map(figure, right, compiled, sample)
+    draw_bar(drawn.figure, pictures[0], [left, middle], "value" if outputs == 1 else f"value (first of {outputs})")
+    draw_error_map(drawn.figure, right, compiled, sample)
     label_inputs((left, middle, right), input_names(compiled.target))
-    figure_title(figure, compiled.construction, compiled.target.describe(), map_note(compiled))
-    return figure
+    drawn.head(compiled.construction, compiled.target.describe(), map_note(compiled))
+    return drawn.finished()
 
 
 def is_plane(target: Target) -> bool:

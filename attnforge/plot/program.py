@@ -6,19 +6,23 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.display.markup import printable
 from attnforge.errors import TargetError
-from attnforge.plot.style import GREY, WIDTH, fitted, printable
+from attnforge.plot.panels import Size, on_grid, panels
+from attnforge.plot.style import GREY, WIDTH, fitted
 
 ACROSS = 4  # maps side by side
 MOST = 24  # tokens that are drawn
 
 
-def program(net: Any, sequence: Any) -> Any:
+def program(net: Any, sequence: Any, *, ax: Any = None, figsize: Size | None = None) -> Any:
     """Attention maps (queries down, keys across, a constant key first), above what every register holds.
 
     Args:
         net: a compiled program.
         sequence: tokens, at most 24 of them.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> from attnforge import programs
     >>> net = programs.compile(programs.library["reverse"], max_length=8)
@@ -26,8 +30,6 @@ def program(net: Any, sequence: Any) -> Any:
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['a', 'b', 'c', 'd']
     """
-    from matplotlib.figure import Figure
-
     if not hasattr(net, "trace"):
         raise TargetError("`plot.program` draws a compiled program", type(net).__name__, "Use programs.compile")
     if not 1 <= len(sequence) <= MOST:
@@ -35,23 +37,24 @@ def program(net: Any, sequence: Any) -> Any:
     maps, trace = _maps(net, sequence), net.trace(sequence)
     rows = -(-len(maps) // ACROSS)
     heights = [1.9] * rows + [0.24 * (len(trace.registers) + 1)]
-    figure = Figure(figsize=(WIDTH, sum(heights) + 0.5), layout="constrained")
-    grid = figure.add_gridspec(rows + 1, ACROSS, height_ratios=heights)
-    for i, (name, weights) in enumerate(maps):
-        _draw_map(figure.add_subplot(grid[i // ACROSS, i % ACROSS]), name, weights, trace.tokens)
-    _draw_trace(figure.add_subplot(grid[rows, :]), trace)
-    return figure
+    places: list[tuple[Any, Any]] = [*(divmod(i, ACROSS) for i in range(len(maps))), (rows, slice(None))]
+    make = on_grid(rows + 1, ACROSS, places, heights)
+    drawn = panels(ax, figsize, (WIDTH, sum(heights) + 0.5), make, count=len(places))
+    for axes, (name, weights) in zip(drawn.axes, maps, strict=False):
+        _draw_map(axes, name, weights, trace.tokens)
+    _draw_trace(drawn.axes[-1], trace)
+    return drawn.finished()
 
 
 def _maps(net: Any, sequence: Any) -> list[tuple[str, Any]]:
     """Name and weights (query, key) of every head over tokens."""
-    found = []
-    for depth, layer in enumerate(net.attention(sequence), start=1):
-        heads = [each for each in net.network.layers if hasattr(each, "heads")][depth - 1].heads
-        for register, head, weights in zip(net.layout.written(depth), heads, layer, strict=True):
-            if head.key_rows is not None:
-                found.append((f"{depth}: {register.name}", weights))
-    return found
+    layers = zip(net.attention(sequence), net.labels().attention, strict=True)
+    return [
+        (f"{depth}: {head.formula}", weights)
+        for depth, (layer, label) in enumerate(layers, start=1)
+        for head, weights in zip(label.heads, layer, strict=True)
+        if head.kinds[-1] == "tokens"
+    ]
 
 
 def _draw_map(axes: Any, name: str, weights: Any, tokens: list[Any]) -> None:

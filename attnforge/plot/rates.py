@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
-from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, as_written, legend_name
+from attnforge.plot.panels import Size, panels
+from attnforge.plot.style import BLUE, COLUMN, GREEN, GREY, ORANGE, PURPLE, SKY, WIDTH, as_written, inches, legend_name
 
 SERIES = (  # colour, marker and dash: curves differ in more than colour
     (BLUE, "o", "-"),
@@ -47,31 +48,41 @@ def rate_curves(
     y_label: str,
     slopes: Sequence[float] = (),
     title: str = "",
-    width: float = COLUMN,
-    height: float = 3.0,
+    ax: Any = None,
+    figsize: Size | None = None,
 ) -> Any:
     """A figure of errors against sizes on logarithmic axes, with grey lines of the ``slopes`` to compare with.
+
+    Args:
+        curves: at least one.
+        x_label: what sizes are.
+        y_label: what errors are.
+        slopes: exponents of powers of the size.
+        title: above the panel, as it is.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> figure = rate_curves([Curve("hard", [10, 20, 40], [0.1, 0.05, 0.025])], x_label="anchors p", y_label="error")
     >>> figure.axes[0].get_xscale(), [text.get_text() for text in figure.legends[0].get_texts()]
     ('log', ['hard'])
     """
-    from matplotlib.figure import Figure
-
     if not curves:
         raise TargetError("plot.rate_curves draws at least one curve", "none", "Pass [Curve(name, sizes, errors)]")
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
+    drawn = panels(ax, figsize, (COLUMN, 3.0))
+    axes = drawn.axes[0]
     draw_rates(axes, curves, x_label=x_label, y_label=y_label, slopes=slopes, title=title)
-    legend_below(figure, axes, 2)
-    return figure
+    if drawn.given == "axes":
+        drawn.legend(axes, user_text=True, size=LABEL - 1)
+    else:
+        legend_below(drawn.figure, axes, 2)
+    return drawn.finished()
 
 
 def page_wide(height: float) -> Any:
     """An empty figure as wide as a page's text, so many inches high."""
-    from matplotlib.figure import Figure
+    from attnforge.plot.notebook_figure import NotebookFigure
 
-    return Figure(figsize=(WIDTH, height), layout="constrained")
+    return NotebookFigure(figsize=(WIDTH, height), layout="constrained")
 
 
 def draw_rates(
@@ -145,7 +156,7 @@ def legend_below(figure: Any, axes: Any, columns: int = 3) -> None:
         handlelength=2.2,
         columnspacing=1.2,
     )
-    as_written(legend, figure.get_figwidth())
+    as_written(legend, inches(figure)[0])
 
 
 def _draw_slope(axes: Any, curves: Sequence[Curve], slope: float) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification import Certificate
+from attnforge.errors import AttnforgeError
 from attnforge.network import Network
 from attnforge.targets import Target
 
@@ -39,6 +40,24 @@ class Sample:
     wanted: Array
     found: Array
     error: Array
+
+
+def known_values(target: Target, points: Array) -> Array | None:
+    """The target's values, unless its code was not stored."""
+    try:
+        return np.asarray(target.values(points), dtype=np.float64)
+    except AttnforgeError:
+        return None
+
+
+def first_token(target: Target, values: Any, output: int | None = None) -> Array:
+    """The value (N,) at every point; of sequences that of the first token; of several outputs one, or the target's."""
+    array = np.asarray(values, dtype=np.float64)
+    if target.layout == "tokens":
+        array = array[:, 0]
+    if getattr(target, "outputs", None) is None:
+        return array
+    return array[..., getattr(target, "output", 0) if output is None else output]
 
 
 def sampled(compiled: Sectionable, points: Array) -> Sample:

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import textwrap
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification import Certificate
+from attnforge.display.markup import printable
 
 Array = npt.NDArray[np.float64]
 
 BLUE, SKY, ORANGE, GREEN, GREY = "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#777777"  # Okabe and Ito
 PURPLE = "#CC79A7"  # of the same palette
 WIDTH, COLUMN = 7.2, 3.4  # inches: two columns of a paper, and one
-LINE, LINES = 84, 2  # characters of a line in a title, and lines of the construction and the target
-NARROW = 46  # characters of a line above a figure as wide as a column
+LINE, LINES = 84, 2  # characters of a line in a title of a page's width, and lines of the construction and the target
+NARROW = 46  # characters of a line above a figure as wide as a column, which are smaller
+HANDLE, BETWEEN = 1.6, 1.4  # letters' sizes: of a line in a legend, and between its columns
+SMALL = 7  # points: the smallest letters
 DEPTH = 1e-4  # of the largest error: how far down the logarithmic axis of errors reaches
-
-
-def printable(text: str) -> str:
-    r"""The text with every character that does not print shown escaped; blanks and line ends stay.
-
-    Fonts have no picture of control characters, and files cannot hold half a surrogate pair.
-
-    >>> printable("a\x1b[31mb")
-    'a\\x1b[31mb'
-    """
-    kept = (c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return "".join(kept)
 
 
 def fitted(text: str, width: float, size: float) -> str:
@@ -63,19 +55,30 @@ def heading(construction: str, text: str, note: str = "", line: int = LINE) -> s
     words = " ".join(printable(text).split())
     name = printable(construction)
     lines = textwrap.wrap(f"{name}:  {words}", line, max_lines=LINES, placeholder=" ...") or [name]
-    return "\n".join([*lines, *([note] if note else [])])
-
-
-def title(axes: Any, construction: str, text: str, note: str = "") -> None:
-    """The heading above a panel; the text is shown as it is, never as mathematics."""
-    axes.set_title(heading(construction, text, note), fontsize=10, parse_math=False)
+    return "\n".join([*lines, *(part for each in note.splitlines() for part in textwrap.wrap(each, line))])
 
 
 def figure_title(figure: Any, construction: str, text: str, note: str = "") -> None:
-    """The heading above a figure, as it is; in smaller letters above one that is as wide as a column."""
-    narrow = figure.get_figwidth() < (WIDTH + COLUMN) / 2
-    text = heading(construction, text, note, NARROW if narrow else LINE)
-    figure.suptitle(text, fontsize=8 if narrow else 10, parse_math=False)
+    """The heading above a figure, or part of one; the text is shown as it is, never as mathematics."""
+    size, line = title_letters(inches(figure)[0])
+    figure.suptitle(heading(construction, text, note, line), fontsize=size, parse_math=False)
+
+
+def title_letters(width: float) -> tuple[float, int]:
+    """Points of the letters of a title so many inches wide, smaller above a column, and how many fit on a line.
+
+    >>> title_letters(WIDTH), title_letters(COLUMN)
+    ((10, 84), (8, 46))
+    """
+    if width < (WIDTH + COLUMN) / 2:
+        return 8, max(1, round(NARROW * width / COLUMN))
+    return 10, round(LINE * width / WIDTH)
+
+
+def inches(part: Any) -> tuple[float, float]:
+    """Width and height of a figure, a part of one or a panel."""
+    figure = part if hasattr(part, "suptitle") else part.figure
+    return part.bbox.width / figure.dpi, part.bbox.height / figure.dpi
 
 
 def label_size(axes: Any, size: float) -> None:
@@ -85,24 +88,54 @@ def label_size(axes: Any, size: float) -> None:
         text.set_fontsize(size)
 
 
-def legend_above(axes: Any, *, user_text: bool = False, size: float = 9, columns: int | None = None) -> None:
-    """The legend above the panel, where it hides nothing, in one row or in so many columns.
+def fit_y_label(axes: Any) -> None:
+    """A name of the y-axis that is longer than the axis in smaller letters, so that it does not run into the next."""
+    label = axes.yaxis.label
+    long, room = _inches(printable(label.get_text()), label.get_fontsize()), inches(axes)[1]
+    if long > room:
+        label.set_fontsize(max(SMALL, label.get_fontsize() * room / long))
+
+
+def legend_above(axes: Any, *, user_text: bool = False, size: float = 9) -> None:
+    """The legend above the panel, where it hides nothing, in as few lines as fit on it.
 
     With ``user_text`` its words may be a user's and are drawn as they are.
     """
-    labels = axes.get_legend_handles_labels()[1]
     legend = axes.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 0.99),
-        ncols=columns or len(labels),
         frameon=False,
-        fontsize=size,
         borderaxespad=0.1,
-        handlelength=1.6,
-        columnspacing=1.4,
+        **_legend_look(axes, size),
     )
     if user_text:
         as_written(legend)
+
+
+def legend_inside(axes: Any, *, user_text: bool = False, size: float = 9) -> None:
+    """The legend where it hides least, over what it hides."""
+    legend = axes.legend(loc="best", fontsize=size, framealpha=0.8, borderaxespad=0.3, handlelength=HANDLE)
+    if user_text:
+        as_written(legend)
+
+
+def _legend_look(axes: Any, size: float = 9) -> dict[str, Any]:
+    """Letters and columns of a legend, smaller letters on a panel that is narrower than a column of a paper."""
+    width = inches(axes)[0]
+    size = size if width >= COLUMN else min(size, SMALL)
+    labels = axes.get_legend_handles_labels()[1]
+    look = {"fontsize": size, "handlelength": HANDLE, "columnspacing": BETWEEN}
+    return {"ncols": _columns(labels, width, size), **look}
+
+
+def _columns(labels: Sequence[str], width: float, size: float) -> int:
+    """How many columns fit, each as wide as its widest entry: handle, pad of 0.8 letters, text, space between."""
+    wide = [_inches(printable(label).strip(), size) + (HANDLE + 0.8 + BETWEEN) * size / 72 for label in labels]
+    for columns in range(len(wide), 1, -1):
+        rows = -(-len(wide) // columns)  # entries run downwards
+        if sum(max(wide[i : i + rows]) for i in range(0, len(wide), rows)) <= width:
+            return columns
+    return 1
 
 
 def as_written(legend: Any, width: float = 2.0) -> None:
@@ -136,10 +169,11 @@ def draw_error(
     else:
         kind = "bound" if certificate.norm == "sup" else f"{certificate.norm} bound"
         axes.axhline(bound, color=ORANGE, lw=1.3, ls="--", label=f"{certificate.status} {kind} {bound:.3g}")
-        axes.set_ylim(0, 1.45 * (bound if certificate.norm == "sup" else max(bound, seen)))
+        room = 1.45 if _legend_look(axes)["ncols"] > 1 else 2.1
+        axes.set_ylim(0, room * (bound if certificate.norm == "sup" else max(bound, seen)))
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3))
     axes.set_ylabel("error")
-    axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
+    axes.legend(loc="upper right", frameon=False, **_legend_look(axes))
 
 
 def largest_seen(error: npt.NDArray[Any], certificate: Certificate) -> float:

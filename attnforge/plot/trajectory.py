@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attnforge.errors import DomainError
 from attnforge.plot.given import numbers
+from attnforge.plot.panels import Size, panels
 from attnforge.plot.style import (
     BLUE,
     COLUMN,
@@ -41,6 +42,8 @@ def trajectory(
     *,
     loss: Loss | None = None,
     weights: int = 1,
+    ax: Any = None,
+    figsize: Size | None = None,
 ) -> Any:
     """Iterates as ``net.trajectory(X, y)`` gives them, one column wide a panel.
 
@@ -55,14 +58,14 @@ def trajectory(
         names: of the d coordinates, or of all d K of them, row by row.
         loss: from points (N, 2) to values (N,).
         weights: axes of one iterate. Shapes do not tell: softmax regression, whose weights are (d, K), needs 2.
+        ax: where to draw, as :mod:`attnforge.plot.panels` says; None makes a new figure.
+        figsize: width and height of a new figure, in inches.
 
     >>> steps = np.arange(1, 9)
     >>> figure = trajectory(np.stack([0.5**steps, 0.8**steps], axis=-1), reference=[0.0, 0.0])
     >>> [axes.get_yscale() for axes in figure.axes]
     ['linear', 'log']
     """
-    from matplotlib.figure import Figure
-
     given, entries = _flattened(iterates, weights)
     runs = given.reshape(-1, *given.shape[-2:])
     count, _, d = runs.shape
@@ -70,9 +73,10 @@ def trajectory(
     if loss is not None and d != 2:
         raise DomainError("A path over the contours of a loss has two coordinates", f"{d}", "Leave `loss` out")
     goal = None if reference is None else _reference(reference, given.shape, entries)
-    panels = 1 + (goal is not None) + (loss is not None)
-    figure = Figure(figsize=(COLUMN if panels == 1 else WIDTH, 2.6), layout="constrained")
-    axes = list(np.atleast_1d(figure.subplots(1, panels)))
+    shown = 1 + (goal is not None) + (loss is not None)
+    size = (COLUMN if shown == 1 else WIDTH, 2.6)
+    drawn = panels(ax, figsize, size, lambda figure: figure.subplots(1, shown), count=shown)
+    axes = drawn.axes
     draw_coordinates(axes[0], runs[0], labels, None if goal is None else goal[0, -1])
     if count > 1:
         axes[0].set_title(f"the first of {count:,} trajectories", fontsize=SIZE)
@@ -82,7 +86,7 @@ def trajectory(
         draw_path(axes[-1], runs, loss, labels, None if goal is None else goal[0, -1])
     for panel in axes:
         label_size(panel, SIZE)
-    return figure
+    return drawn.finished()
 
 
 def draw_coordinates(axes: Any, iterates: Array, names: Sequence[str], goal: Array | None = None) -> None:

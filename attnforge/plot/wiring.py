@@ -1,12 +1,10 @@
 """What feeds what in a network, read from its weights: inputs, heads in groups, outputs, and the edges between them.
 
-A head reads the features at which its query, key or value map has a weight, and writes those at which its output map
-has one; linear maps pass features on where they have a weight. Features that nothing feeds are constants.
+Who reads whom is :mod:`attnforge.network.causal`'s; here heads are put into groups, and described in words.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.labels import LONGEST, HeadLabel, LayerLabel, form_text, target_labels
 from attnforge.network import Attention, Head, Layer, Linear, Network, Softmax
+from attnforge.network.causal import Flow, reads_context, writes_of
 from attnforge.plot.given import network_of
-from attnforge.plot.paths import LONGEST, form_text
 from attnforge.plot.repetition import is_same_weights, period
 from attnforge.targets import JointFunction, Target
 
@@ -25,7 +24,6 @@ Flags = npt.NDArray[np.bool_]
 
 SINGLE = 10  # heads of a layer, and inputs and outputs, that have nodes of their own; more are folded into groups
 GROUPS = 5  # nodes of a folded layer
-REGISTER = r"r\[(\d+)\]"
 STAGES = 14  # stages shown; of deeper networks the first and the last ones
 FIRST, LAST = 7, 5
 
@@ -68,13 +66,11 @@ class _Inputs:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """The wiring so far; which nodes feed each feature (m, nodes), and which the second input."""
+    """The wiring so far, and which of its nodes feed each feature."""
 
     nodes: tuple[Node, ...]
     stages: tuple[Stage, ...]
-    edges: frozenset[tuple[int, int]]
-    feeds: Flags
-    second: tuple[int, ...]
+    flow: Flow
 
 
 def wiring(net: Any) -> Wiring:
@@ -90,16 +86,17 @@ def wiring(net: Any) -> Wiring:
     >>> [found.nodes[i].name for stage in found.stages for i in stage.nodes], len(found.edges)
     (['x0', 'x1', 'gate', 'output'], 3)
     """
-    network = network_of(net)
-    inputs = _known(network, getattr(net, "target", None))
+    network, target = network_of(net), getattr(net, "target", None)
+    inputs = _known(network, target)
     state = _first(network, inputs)
     size = period(network.layers) if len(network.layers) + 2 > STAGES else len(network.layers)
-    for layer in network.layers[:size]:
-        state = _after(state, layer, inputs)
+    labels = target_labels(replace(network, layers=network.layers[:size]), target)
+    for layer, label in zip(network.layers, labels.layers, strict=False):
+        state = _after(state, layer, label, inputs)
     if size < len(network.layers):
         state = _again(state, network, size)
     state = _outputs(state, inputs)
-    return _shortened(Wiring(state.nodes, state.stages, state.edges))
+    return _shortened(Wiring(state.nodes, state.stages, state.flow.edges))
 
 
 def _known(network: Network, target: Target | None) -> _Inputs:
@@ -125,7 +122,7 @@ def _first(network: Network, inputs: _Inputs) -> _State:
     number = tuple(range(len(nodes) + len(second)))
     feeds = np.hstack([feeds, np.zeros((d, len(second)), dtype=bool)])
     label = "inputs, every token" if inputs.tokens and tokens is None else "inputs"
-    return _State((*nodes, *second), (Stage(label, number),), frozenset(), feeds, number[len(nodes) :])
+    return _State((*nodes, *second), (Stage(label, number),), Flow(feeds, number[len(nodes) :]))
 
 
 def _second(context: tuple[int | None, int]) -> Node:
@@ -133,17 +130,18 @@ def _second(context: tuple[int | None, int]) -> Node:
     return Node("input", "X", (f"second input, ({rows}, {context[1]})",))
 
 
-def _after(state: _State, layer: Layer, inputs: _Inputs) -> _State:
+def _after(state: _State, layer: Layer, label: LayerLabel, inputs: _Inputs) -> _State:
     match layer:
         case Linear():
-            feeds = _through(layer, state.feeds)
-            stage = Stage(f"linear map, {len(state.feeds)} to {len(feeds)}")
-            return replace(state, stages=(*state.stages, stage), feeds=feeds)
+            flow = state.flow.mapped(layer)
+            stage = Stage(f"linear map, {len(state.flow.feeds)} to {len(flow.feeds)}")
+            return replace(state, stages=(*state.stages, stage), flow=flow)
         case Softmax():
-            every = np.ones((1, len(state.feeds)), dtype=bool)
-            return _added(state, "softmax", [Node("head", "softmax", (f"over {len(state.feeds)} features",))], every)
+            width = len(state.flow.feeds)
+            node = Node("head", "softmax", (f"over {width} features",))
+            return _added(state, "softmax", [node], np.ones((1, width), dtype=bool))
         case Attention(heads, residual):
-            return _attention(state, heads, residual, inputs)
+            return _attention(state, list(zip(heads, label.heads, strict=True)), residual, inputs)
 
 
 def _again(state: _State, network: Network, size: int) -> _State:
@@ -151,54 +149,38 @@ def _again(state: _State, network: Network, size: int) -> _State:
     count, same = len(network.layers) // size, is_same_weights(network.layers, size)
     blocks = "same weights" if same else "wired alike, weights differ"
     node = Node("fold", f"repeated {count:,} times", (f"{size} layer{'s' * (size > 1)} a block", blocks))
-    return _added(state, f"{count:,} blocks", [node], np.ones((1, len(state.feeds)), dtype=bool))
+    return _added(state, f"{count:,} blocks", [node], np.ones((1, len(state.flow.feeds)), dtype=bool))
 
 
-def _attention(state: _State, heads: Sequence[Head], residual: bool, inputs: _Inputs) -> _State:
-    names = [_reading(head, state.feeds, inputs, first=not _has_heads(state)) for head in heads]
+def _attention(state: _State, given: Sequence[tuple[Head, HeadLabel]], residual: bool, inputs: _Inputs) -> _State:
+    heads, labels = [head for head, _ in given], [label for _, label in given]
+    names = [_reading(*each, state.flow.feeds, inputs, first=not _has_heads(state)) for each in given]
     if len(heads) > 1:
-        told = [head.claims is not None and head.claims.forms is not None for head in heads]
+        told = [_is_term(label, inputs) for label in labels]
         names = [f"term in {name}" if is_term else name for name, is_term in zip(names, told, strict=True)]
-    groups = _groups(heads)
-    reads = np.array([np.any([_reads(heads[i]) for i in group], axis=0) for group in groups])
-    writes = np.array([np.any([(heads[i].output != 0).any(axis=0) for i in group], axis=0) for group in groups])
-    nodes = [_node([heads[i] for i in group], [names[i] for i in group]) for group in groups]
-    asks_second = [any(_asks_second(heads[i]) for i in group) for group in groups]
+    groups = _groups(labels)
+    reads = np.array([np.any([heads[i].reads for i in group], axis=0) for group in groups])
+    writes = np.array([np.any([writes_of(heads[i]) for i in group], axis=0) for group in groups])
+    second = [any(reads_context(heads[i]) for i in group) for group in groups]
+    nodes = [_node([labels[i] for i in group], [names[i] for i in group]) for group in groups]
     count = f"{len(heads):,} head{'s' * (len(heads) > 1)}"
     label = f"{count} + residual" if residual else f"attention, {count}"
-    old, before = len(state.nodes), state.feeds
-    after = _added(state, label, nodes, reads, asks_second)
-    feeds = np.zeros((writes.shape[1], len(after.nodes)), dtype=bool)
-    feeds[:, old:] = writes.T
-    if residual:
-        feeds[:, :old] |= before
-    return replace(after, feeds=feeds)
+    return _with(state, label, nodes, state.flow.added(reads, writes, residual=residual, second=second))
 
 
-def _added(
-    state: _State, label: str, nodes: Sequence[Node], reads: Flags, second: Sequence[bool] | None = None
-) -> _State:
+def _added(state: _State, label: str, nodes: Sequence[Node], reads: Flags) -> _State:
     """The state with a stage of nodes that read features ``reads`` (nodes, m), and write all of them."""
-    old = len(state.nodes)
-    edges = set(state.edges)
-    for i, row in enumerate(reads):
-        edges |= {(int(source), old + i) for source in np.flatnonzero(state.feeds[row].any(axis=0))}
-        if second is not None and second[i]:
-            edges |= {(source, old + i) for source in state.second}
-    number = tuple(range(old, old + len(nodes)))
-    feeds = np.zeros((len(state.feeds), old + len(nodes)), dtype=bool)
-    feeds[:, old:] = True
-    return replace(
-        state,
-        nodes=(*state.nodes, *nodes),
-        stages=(*state.stages, Stage(label, number)),
-        edges=frozenset(edges),
-        feeds=feeds,
-    )
+    return _with(state, label, nodes, state.flow.added(reads))
+
+
+def _with(state: _State, label: str, nodes: Sequence[Node], flow: Flow) -> _State:
+    """The state with a stage of nodes, which the flow has already."""
+    stage = Stage(label, tuple(range(len(state.nodes), len(state.nodes) + len(nodes))))
+    return _State((*state.nodes, *nodes), (*state.stages, stage), flow)
 
 
 def _outputs(state: _State, inputs: _Inputs) -> _State:
-    k = len(state.feeds)
+    k = len(state.flow.feeds)
     if k > SINGLE:
         return _added(state, "outputs", [Node("output", f"{k} outputs")], np.ones((1, k), dtype=bool))
     nodes = [Node("output", "output" if k == 1 else f"output {i}") for i in range(k)]
@@ -206,63 +188,37 @@ def _outputs(state: _State, inputs: _Inputs) -> _State:
     return _added(state, label + ", every token" * inputs.tokens, nodes, np.eye(k, dtype=bool))
 
 
-def _through(layer: Linear, feeds: Flags) -> Flags:
-    """What feeds every feature behind a linear map."""
-    width = next((a.shape[-1] for a in (layer.constant, *(term.map for term in layer.terms)) if a is not None), None)
-    total = np.zeros((len(feeds) if width is None else width, feeds.shape[1]), dtype=bool)
-    for term in layer.terms:
-        if term.map is None:
-            total |= feeds
-            continue
-        passes = (term.map != 0).reshape(-1, *term.map.shape[-2:]).any(axis=0)
-        total |= (passes.T.astype(np.float32) @ feeds.astype(np.float32)) > 0
-    return total
-
-
-def _reads(head: Head) -> Flags:
-    """Which features of its tokens the head reads."""
-    read = (head.query != 0).any(axis=1)
-    if head.key_rows is not None and head.key_rows.source == "state" and head.key is not None:
-        read = read | (head.key != 0).any(axis=1)
-        read = read | (head.value != 0).any(axis=1) if head.value is not None else read
-    return np.asarray(read)
-
-
-def _asks_second(head: Head) -> bool:
-    return head.key_rows is not None and head.key_rows.source == "context"
-
-
 def _has_heads(state: _State) -> bool:
     return any(node.kind == "head" for node in state.nodes)
 
 
-def _reading(head: Head, feeds: Flags, inputs: _Inputs, *, first: bool) -> str:
+def _is_term(label: HeadLabel, inputs: _Inputs) -> bool:
+    """Whether its keys stand along forms of the inputs, or along some of these."""
+    size, forms = inputs.size, label.forms
+    return forms is not None and not (len(forms) == size and np.array_equal(forms, np.eye(size, size + 1)))
+
+
+def _reading(head: Head, label: HeadLabel, feeds: Flags, inputs: _Inputs, *, first: bool) -> str:
     """What a head is a function of, in words: inputs, a form of them, or the unit whose value it reads.
 
     Of a graph of registers, which formula of which inputs and registers it writes.
     """
-    claims, size = head.claims, inputs.size
+    forms, size = label.forms, inputs.size
     names = inputs.names or tuple(f"x{i}" for i in range(size))
-    if claims is not None and claims.formula is not None:
-        written = np.flatnonzero((head.output != 0).any(axis=0))
-        return f"r[{written[0]}] = {re.sub(REGISTER, lambda found: _register(int(found[1]), names), claims.formula)}"
-    if first and claims is not None and claims.forms is not None and claims.forms.shape[1] == size + 1:
-        if np.count_nonzero(claims.forms[:, :-1], axis=1).max() > LONGEST:
-            return f"{_used(claims.forms)} inputs"
-        return _several([form_text(form[:-1], float(form[-1]), names) for form in claims.forms])
-    if first and claims is not None and claims.positions.ndim == 2 and claims.positions.shape[1] == size:
+    if label.formula is not None:
+        return f"{label.writes[0]} = {label.formula}"
+    if first and forms is not None and _is_term(label, inputs) and forms.shape[1] == size + 1:
+        if np.count_nonzero(forms[:, :-1], axis=1).max() > LONGEST:
+            return f"{_used(forms)} inputs"
+        return _several([form_text(form[:-1], float(form[-1]), names) for form in forms])
+    if first and forms is not None and len(forms) == size:
         return "X, Y" if inputs.joint else _several(names)
-    units = np.flatnonzero(_reads(head) & feeds.any(axis=1))
+    units = np.flatnonzero(head.reads & feeds.any(axis=1))
     varying = int(feeds.any(axis=1).sum())
     if len(units) == 1:
         return f"unit {int(units[0])}" if varying > 1 else "w · x + t"
     features = f"{varying} feature{'s' * (varying != 1)}"
     return f"{len(units)} of {features}" if len(units) < varying else features
-
-
-def _register(number: int, names: Sequence[str]) -> str:
-    """An input by its name, another register by its number."""
-    return names[number - 1] if 0 < number <= len(names) else f"r[{number}]"
 
 
 def _several(words: Sequence[str]) -> str:
@@ -273,33 +229,20 @@ def _used(forms: Any) -> int:
     return int((forms[:, :-1] != 0).any(axis=0).sum())
 
 
-def _groups(heads: Sequence[Head]) -> list[list[int]]:
+def _groups(heads: Sequence[HeadLabel]) -> list[list[int]]:
     """Numbers of the heads of every node."""
     if len(heads) <= SINGLE:
         return [[i] for i in range(len(heads))]
-    ordered = sorted(range(len(heads)), key=lambda i: _name(heads[i]))
-    groups = [list(group) for _, group in groupby(ordered, key=lambda i: _name(heads[i]))]
+    ordered = sorted(range(len(heads)), key=lambda i: heads[i].name)
+    groups = [list(group) for _, group in groupby(ordered, key=lambda i: heads[i].name)]
     groups.sort(key=lambda group: group[0])
     if len(groups) <= GROUPS:
         return groups
     return [*groups[: GROUPS - 1], [i for group in groups[GROUPS - 1 :] for i in group]]
 
 
-def _name(head: Head) -> str:
-    return "copy" if head.claims is None and _keys(head) == 1 else "head" if head.claims is None else _claimed(head)
-
-
-def _claimed(head: Head) -> str:
-    return (head.claims.construction if head.claims is not None else "") or "head"
-
-
-def _keys(head: Head) -> int:
-    own = 1 if head.key_rows is not None and head.key_rows.kind == "own" else 0
-    return len(head.claims.positions) if head.claims is not None else head.memory_size + own
-
-
-def _node(heads: Sequence[Head], readings: Sequence[str]) -> Node:
-    names = list(dict.fromkeys(_name(head) for head in heads))
+def _node(heads: Sequence[HeadLabel], readings: Sequence[str]) -> Node:
+    names = list(dict.fromkeys(head.name for head in heads))
     name = names[0] if len(names) == 1 else "other"
     keys = _key_counts(heads)
     if len(heads) == 1:
@@ -307,8 +250,8 @@ def _node(heads: Sequence[Head], readings: Sequence[str]) -> Node:
     return Node("head", f"{len(heads):,} heads: {name}", (_together(readings), *keys))
 
 
-def _key_counts(heads: Sequence[Head]) -> tuple[str, ...]:
-    counts = sorted({_keys(head) for head in heads} - {0})
+def _key_counts(heads: Sequence[HeadLabel]) -> tuple[str, ...]:
+    counts = sorted({head.count for head in heads} - {0})
     if not counts:
         return ()
     if len(counts) > 1:

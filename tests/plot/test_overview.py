@@ -73,7 +73,22 @@ def test_anchors_are_counted_in_the_legend():
 def test_the_map_shows_every_key():
     assert built("heads").plot().axes[2].images[0].get_array().shape[0] == 30
     gate = built("gate").plot().axes[2]
-    assert [t.get_text() for t in gate.get_yticklabels()] == ["low", "high", "self"]
+    assert [t.get_text() for t in gate.get_yticklabels()] == ["low -1", "high 1", "self"]
+
+
+def test_fitted_heads_show_their_attention_too():
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, tol=1e-2)
+    figure = net.plot()
+    assert [axes.get_ylabel() for axes in figure.axes] == ["value", "error", "key", "attention weight"]
+    shown = figure.axes[2].images[0].get_array()
+    assert shown.shape[0] == net.anchors
+    assert np.allclose(shown.sum(axis=0), 1)
+    figure.draw_without_rendering()
+
+
+def test_networks_of_several_layers_show_none():
+    net = af.constructions.two_layer("x^2", {"x": (0, 1)}, grid=4)
+    assert [axes.get_ylabel() for axes in net.plot().axes] == ["value", "error"]
 
 
 @pytest.mark.parametrize("text", ["$\\frac{1}{0}$ and $x_", "<b>bold</b> & [red]markup[/red] \\alpha_{", "x" * 500])
@@ -87,7 +102,7 @@ def test_text_is_not_markup(text):
     net = replace(net, target=Hostile("clamp(x, -1, 1)", net.domain, ("x",)))
     figure = net.plot()
     figure.draw_without_rendering()
-    title = figure.axes[0].get_title()
+    title = figure.get_suptitle()
     assert text[:50] in title
     assert len(title) < 120
 

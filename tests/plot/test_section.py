@@ -55,7 +55,7 @@ def said(axes):
 def test_lines_show_value_and_error(name):
     net = LINES[name]()
     figure = net.plot()
-    top, bottom = figure.axes[0], figure.axes[-1]
+    top, bottom = figure.axes[0], next(axes for axes in figure.axes if axes.get_ylabel() == "error")
     assert said(top)[:2] == ["target", "attention output"]
     assert len(said(bottom)) == 2
     error = bottom.get_lines()[0].get_ydata()

@@ -7,7 +7,7 @@ import torch
 from attnforge.certification.certify import certify
 from attnforge.effort import Effort, until
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.experiments.constructed_vs_trained.networks import as_module, build, trained_network
+from attnforge.experiments.constructed_vs_trained.networks import as_module, build
 from attnforge.experiments.constructed_vs_trained.task import BATCH, ENCLOSURE, THEOREM, Task, errors
 from attnforge.experiments.experiment import Row
 from attnforge.experiments.training import train
@@ -45,7 +45,7 @@ def continued(task: Task, start: str, part: str, rate: float, epochs: int, cells
                 "moved": float((now - first).abs().max()),
                 "distance": float((now - first).norm() / first.norm()),
                 "undecided": float(1 - weights.square().sum(dim=-1).mean()),
-                **(proved(trained_network(module, network), target, cells) if bounded else {}),
+                **(proved(module.network(), target, cells) if bounded else {}),
             }
         )
 

@@ -28,7 +28,7 @@ def heads_figure(table: Table) -> Any:
     curves = [band("trained", table.where(kind="trained"), "heads", "mse")]
     medians = {kind: table.where(kind=kind).medians("heads", "mse") for kind in STARTS}
     curves += [Curve(SHORT[kind], list(found), list(found.values())) for kind, found in medians.items()]
-    figure = rate_curves(curves, x_label="heads H, 60 keys each", y_label="mean square error", width=3.4, height=3.1)
+    figure = rate_curves(curves, x_label="heads H, 60 keys each", y_label="mean square error", figsize=(3.4, 3.1))
     ticks_at(figure.axes[0], sorted(table.where(kind="trained").distinct("heads")))
     return figure
 

@@ -70,7 +70,7 @@ def _timed(layout: str, n: int, d: int, p: int) -> tuple[float, int]:
 def _forgotten_peak() -> int:
     """Have Linux forget how much memory this program held before; the peak from which it then counts, in bytes."""
     with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return _peak()
 
 
@@ -78,11 +78,13 @@ def _peak() -> int:
     """Bytes of the largest resident set of this program so far.
 
     Linux tells it in kilobytes. getrusage would count what the parent held when it started this process, too; it is
-    for systems without /proc.
+    for systems without /proc. Where there is neither, as in Windows, nothing is told: 0.
     """
     with suppress(OSError):
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
-    import resource
+    with suppress(ImportError):
+        import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return 0

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnforge.certification.certify import certify
-from attnforge.experiments.constructed_vs_trained.networks import build, trained_network
+from attnforge.experiments.constructed_vs_trained.networks import build
 from attnforge.experiments.constructed_vs_trained.task import KEYS, STARTS, Task
 from attnforge.network.flatten import digest
 from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear
@@ -37,7 +37,7 @@ def test_heads_hold_p_keys_each_and_four_are_better_than_one(kind: str) -> None:
 
 def test_an_untrained_module_gives_the_network_back() -> None:
     for network in (small_head(), MultiheadTruncatedLinear().build(TARGET, HeadsPlan(8, 3, 10.0))):
-        assert digest(trained_network(as_module(network), network)) == digest(network)
+        assert digest(as_module(network).network()) == digest(network)
 
 
 def test_a_trained_module_and_its_network_agree() -> None:
@@ -47,6 +47,6 @@ def test_a_trained_module_and_its_network_agree() -> None:
         for i, weight in enumerate(module.parameters()):
             weight += 0.01 * (i + 1)
     x = np.random.default_rng(0).uniform(-1, 1, (5, 3, 2))
-    found = trained_network(module, network)(x)[..., 0]
+    found = module.network()(x)[..., 0]
     assert np.allclose(found, module(torch.tensor(x)).detach().numpy(), atol=1e-12)
     assert not np.allclose(found, network(x)[..., 0], atol=1e-3)
