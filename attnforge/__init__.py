@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
     from . import anchors as anchors
     from . import constructions as constructions
     from . import export as export
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from .errors import RefusalError as RefusalError
     from .errors import TargetError as TargetError
     from .errors import ToleranceError as ToleranceError
+    from .experiments.function_sweep import sweep as sweep
     from .measurement.diagnosis import AttentionWeights as AttentionWeights
     from .measurement.diagnosis import Diagnosis as Diagnosis
     from .model_file import check as check
@@ -58,6 +61,7 @@ HOMES = {
         "TargetError",
         "ToleranceError",
     ),
+    "attnforge.experiments.function_sweep": ("sweep",),
     "attnforge.measurement.diagnosis": ("AttentionWeights", "Diagnosis"),
     "attnforge.model_file": ("check",),
     "attnforge.network": ("Network",),
@@ -69,20 +73,22 @@ MODULES = ("anchors", "constructions", "export", "in_context", "plot", "programs
 __all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import PackageNotFoundError, version
+if not TYPE_CHECKING:  # else every misspelt name would have a type
 
-        try:
-            return version("attnforge")
-        except PackageNotFoundError:
-            return "0+unknown"
-    if name in MODULES:
-        return importlib.import_module(f"attnforge.{name}")
-    for home, names in HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(home), name)
-    raise AttributeError(f"module 'attnforge' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import PackageNotFoundError, version
+
+            try:
+                return version("attnforge")
+            except PackageNotFoundError:
+                return "0+unknown"
+        if name in MODULES:
+            return importlib.import_module(f"attnforge.{name}")
+        for home, names in HOMES.items():
+            if name in names:
+                return getattr(importlib.import_module(home), name)
+        raise AttributeError(f"module 'attnforge' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 # Sourced by ./run, ./test and .ci/run: makes .venv in the checkout and keeps it in step with pyproject.toml.
 #
-#     attnforge_setup CHECKOUT LEVEL        LEVEL is run, test, dev or bench; each includes the ones before it
+#     attnforge_setup CHECKOUT LEVEL        LEVEL is run, web, docs, test, dev, browser or bench; each includes those before
 #
 # .venv/.attnforge-sync holds "FINGERPRINT LEVEL" of the last set-up that finished, so the next call returns at once.
 # .venv/.attnforge-unfinished exists while one is under way; finding it means that one was killed, and .venv is remade.
@@ -46,7 +46,7 @@ _attnforge_fingerprint() {
 }
 
 _attnforge_rank() {
-    case $1 in run) echo 1 ;; test) echo 2 ;; dev) echo 3 ;; bench) echo 4 ;; *) echo 0 ;; esac
+    case $1 in run) echo 1 ;; web) echo 2 ;; docs) echo 3 ;; test) echo 4 ;; dev) echo 5 ;; browser) echo 6 ;; bench) echo 7 ;; *) echo 0 ;; esac
 }
 
 _attnforge_in_step() {

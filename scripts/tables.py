@@ -1,7 +1,7 @@
-"""Tables in README, docs/theorems.md and docs/programs.md: ``python scripts/tables.py`` writes them.
+"""Tables in the pages of ``docs/``: ``python scripts/tables.py`` writes them.
 
-Those of constructions come from the registry, that of peers from ``benchmarks/results/peers.md``, that of programs from
-their library, and how far they are proved from ``benchmarks/results/programs.md``.
+Those of constructions come from the registry, that of programs from their library, that of formats from their records,
+those of numbers from the pages of ``benchmarks/results/``.
 
 Each stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end of table -->``.
 """
@@ -12,12 +12,13 @@ import re
 import sys
 from pathlib import Path
 
+from attnforge.export import FORMATS
 from attnforge.programs.library import LIBRARY
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.registry import CONSTRUCTIONS, VARIANTS
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("README.md", "docs/theorems.md", "docs/programs.md")
+FILES = tuple(f"docs/{name}.md" for name in ("choosing", "comparison", "export", "programs", "quickstart", "theorems"))
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 TABLES = {
@@ -43,9 +44,17 @@ TABLES = {
         ("program", "at every token", "tokens", "default length"),
         [(code(e.name), e.description, str(len(e.vocabulary)), f"{e.max_length:,}") for e in LIBRARY],
     ),
-    "proved": lambda: section_table("The largest length that is proved"),
-    "tracr": lambda: section_table("Beside tracr"),
-    "peers": lambda: errors_of_peers((ROOT / "benchmarks" / "results" / "peers.md").read_text(encoding="utf-8")),
+    "formats": lambda: table(
+        ("format", "writes", "takes", "needs to run", "the extra to write it", "refuses"),
+        [
+            (code(e.option), e.writes, e.takes, e.runs_with, "" if e.extra is None else code(e.extra), e.refuses)
+            for e in FORMATS.values()
+        ],
+    ),
+    "proved": lambda: section_table("programs", "The largest length that is proved"),
+    "tracr": lambda: section_table("programs", "Beside tracr"),
+    "peers": lambda: errors_of_peers(results("peers")),
+    "first_steps": lambda: section_table("first_steps", "From an empty folder"),
 }
 
 
@@ -62,11 +71,15 @@ def errors_of_peers(page: str) -> str:
     )
 
 
-def section_table(title: str) -> str:
-    """The table of a section of the page of measured programs."""
-    page = (ROOT / "benchmarks" / "results" / "programs.md").read_text(encoding="utf-8")
-    section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+def section_table(name: str, title: str) -> str:
+    """The table of a section of a page of measurements."""
+    section = results(name).partition(f"## {title}\n")[2].partition("\n## ")[0]
     return "".join(f"{line}\n" for line in section.splitlines() if line.startswith("|"))
+
+
+def results(name: str) -> str:
+    """A page of measurements."""
+    return (ROOT / "benchmarks" / "results" / f"{name}.md").read_text(encoding="utf-8")
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

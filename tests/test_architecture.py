@@ -1,10 +1,12 @@
 """The import arrows of the design, and what no module may do. Each rule is also seen to fail on a small bad package."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +15,16 @@ PACKAGE = "attnforge"
 # From the bottom up. A folder may import itself and every lower row, nothing in its own row or above.
 LEVELS = (
     {"errors"},
-    {"effort", "files", "parallel", "progress"},
+    {"display", "effort", "files", "parallel", "progress"},
     {"balls"},
     {"network", "targets", "lemmas"},
-    {"anchors"},
+    {"anchors", "labels"},
     {"theorems", "runtime", "certification"},
     {"export", "plot", "measurement", "model_file"},
     {"compiler"},
     {"experiments", "zoo"},
-    {"cli", "web"},
+    {"sklearn", "web"},
+    {"cli"},
 )
 # Modules beside the folders, and the folder each of them belongs to. The empty name is the root __init__.
 DOORS = {
@@ -31,12 +34,17 @@ DOORS = {
     "programs": "compiler",
     "__main__": "cli",
 }
+NAMED_BY_THE_ROOT = {
+    "experiments",
+    "zoo",
+}  # which loads them when they are first used, and names them for type checkers
 HEIGHT = {folder: height for height, level in enumerate(LEVELS) for folder in level}
 
 TORCH_AT_MODULE_LEVEL = {"runtime", "measurement", "export", "experiments", "web"}
 TORCH_NEVER = {
     "errors",
     "effort",
+    "display",
     "files",
     "parallel",
     "progress",
@@ -44,6 +52,7 @@ TORCH_NEVER = {
     "network",
     "lemmas",
     "anchors",
+    "labels",
     "theorems",
     "certification",
 }
@@ -54,6 +63,8 @@ CERTIFICATE = "attnforge.certification.certificate"
 NAMELESS = {"utils", "util", "helpers", "helper", "misc", "common", "core"}
 UNPICKLERS = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve"}
 EVALUATORS = {"sympify", "parse_expr", "lambdify"}  # as a name, an attribute or an import
+POSIX_MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "termios"}  # Windows has none of them
+POSIX_CALLS = {"fork", "getloadavg", "getuid", "killpg", "pread", "pwrite", "sched_getaffinity", "setsid", "uname"}
 BUILTIN_EVALUATORS = {"eval", "exec"}  # as a name only: module.eval() is torch's word for something else
 
 
@@ -167,6 +178,8 @@ def import_arrows(modules: list[Module]) -> list[str]:
             there = folder_of(found.target)
             if not inside(found.target, PACKAGE) or there == here:
                 continue
+            if module.name == PACKAGE and found.when == "typing" and there in NAMED_BY_THE_ROOT:
+                continue
             place = f"{module.path}:{found.line}:"
             if there not in HEIGHT:
                 wrong.append(f"{place} {found.target} is not in a folder of the design")
@@ -264,6 +277,36 @@ def dangers(node: ast.AST) -> Iterator[str]:
                 yield "may unpickle: torch.load without weights_only=True"
 
 
+def runs_on_every_system(modules: list[Module]) -> list[str]:
+    """What only POSIX has is imported where its absence is expected, and called nowhere."""
+    return [
+        f"{module.path}:{node.lineno}: {node_name} is not on every system"
+        for module in modules
+        if not module.path.startswith("attnforge/web/")  # whose server forks: it runs on POSIX alone
+        for node, guarded in with_guards(module.tree)
+        for node_name in posix_names(node)
+        if isinstance(node, ast.Attribute) or not guarded
+    ]
+
+
+def with_guards(node: ast.AST, guarded: bool = False) -> Iterator[tuple[Any, bool]]:
+    """Every node below, and whether it stands where an ImportError is expected."""
+    for child in ast.iter_child_nodes(node):
+        expects = isinstance(child, ast.With | ast.Try) and "ImportError" in ast.unparse(child)
+        yield child, guarded or expects
+        yield from with_guards(child, guarded or expects)
+
+
+def posix_names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Import(names=aliases):
+            yield from (alias.name for alias in aliases if alias.name in POSIX_MODULES)
+        case ast.ImportFrom(module=source) if source in POSIX_MODULES:
+            yield source
+        case ast.Attribute(value=ast.Name(id="os"), attr=name) if name in POSIX_CALLS:
+            yield f"os.{name}"
+
+
 def names_say_what_is_inside(modules: list[Module]) -> list[str]:
     return [
         f"{module.path}:1: {part} names no idea"
@@ -291,6 +334,7 @@ RULES: list[Rule] = [
     no_import_cycles,
     torch_where_allowed,
     nothing_evaluates_or_unpickles,
+    runs_on_every_system,
     names_say_what_is_inside,
     every_module_has_a_docstring,
     every_folder_is_a_package,
@@ -322,6 +366,31 @@ def test_the_package_obeys(rule: Rule, package: list[Module]) -> None:
     assert rule(package) == []
 
 
+def drawn(page: str) -> list[str]:
+    """The folders of a page's diagram of imports, as one reads it; what is said of a level stands behind two blanks."""
+    block = re.search(r"^imports: (.*?)^```", page, re.DOTALL | re.MULTILINE)
+    lines = [re.split(r"\s{2,}", line.strip())[0] for line in block[1].splitlines()] if block else []
+    return [word for line in lines for word in re.findall(r"\w+", line)]
+
+
+def misdrawn(page: str, package: list[Module]) -> list[str]:
+    """What is wrong with a diagram: folders that are missing or unknown, or that stand above what imports them."""
+    names = drawn(page)
+    there = {part for module in package for part in module.name.split(".")[1:2]}
+    missing = sorted(there - set(names) - {"__main__"})
+    unknown = sorted(set(names) - set(HEIGHT) - set(DOORS))
+    heights = [HEIGHT[folder_of(f"{PACKAGE}.{name}")] for name in names if name not in unknown]
+    return [*missing, *unknown, *(["out of order"] if heights != sorted(heights, reverse=True) else [])]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/architecture.md"])
+def test_the_diagrams_are_the_levels(name: str, package: list[Module]) -> None:
+    text = (Path(__file__).resolve().parents[1] / name).read_text("utf-8")
+    assert misdrawn(text, package) == []
+    assert misdrawn(text.replace("balls", "marbles"), package) == ["balls", "marbles"]
+    assert "out of order" in misdrawn(text.replace("balls", "errors", 1), package)
+
+
 BAD: list[tuple[Rule, dict[str, str], str]] = [
     (import_arrows, {"attnforge/lemmas/tail.py": "import attnforge.theorems.gate"}, "lemmas imports theorems, upwards"),
     (import_arrows, {"attnforge/lemmas/tail.py": "from ..theorems import gate"}, "lemmas imports theorems, upwards"),
@@ -341,9 +410,10 @@ BAD: list[tuple[Rule, dict[str, str], str]] = [
     (import_arrows, {"attnforge/lemmas/tail.py": "import attnforge"}, "lemmas imports compiler, upwards"),
     (import_arrows, {"attnforge/compiler/choose.py": "import attnforge.cli"}, "compiler imports cli, upwards"),
     (import_arrows, {"attnforge/__init__.py": "from attnforge import zoo", "attnforge/zoo/__init__.py": ""}, "upwards"),
+    (import_arrows, {"attnforge/__init__.py": "if TYPE_CHECKING:\n    from attnforge.cli import main"}, "upwards"),
     (import_arrows, {"attnforge/theorems/gate.py": "from attnforge.runtime import dense"}, "across a bar"),
     (import_arrows, {"attnforge/network/digest.py": "from attnforge.targets import Box"}, "across a bar"),
-    (import_arrows, {"attnforge/cli/main.py": "import attnforge.web.page"}, "across a bar"),
+    (import_arrows, {"attnforge/web/app.py": "import attnforge.cli.main"}, "web imports cli, upwards"),
     (import_arrows, {"attnforge/elsewhere/thing.py": ""}, "not a folder of the design"),
     (import_arrows, {"attnforge/cli/main.py": "import attnforge.elsewhere"}, "not in a folder of the design"),
     (
@@ -394,6 +464,9 @@ BAD: list[tuple[Rule, dict[str, str], str]] = [
     (nothing_evaluates_or_unpickles, {"attnforge/cli/main.py": "np.load(p, allow_pickle=True)"}, "unpickle"),
     (nothing_evaluates_or_unpickles, {"attnforge/cli/main.py": "np.load(p, allow_pickle=flag)"}, "unpickle"),
     (nothing_evaluates_or_unpickles, {"attnforge/cli/main.py": "torch.load(p)"}, "unpickle"),
+    (runs_on_every_system, {"attnforge/parallel.py": "import fcntl"}, "fcntl is not on every system"),
+    (runs_on_every_system, {"attnforge/parallel.py": "def f():\n    from resource import x"}, "resource is not"),
+    (runs_on_every_system, {"attnforge/parallel.py": "n = len(os.sched_getaffinity(0))"}, "os.sched_getaffinity"),
     (names_say_what_is_inside, {"attnforge/lemmas/_utils.py": ""}, "_utils names no idea"),
     (names_say_what_is_inside, {"attnforge/core/gate.py": ""}, "core names no idea"),
     (every_module_has_a_docstring, {"attnforge/lemmas/tail.py": "x = 1"}, "no docstring"),
@@ -409,7 +482,7 @@ def test_a_rule_can_fail(rule: Rule, sources: dict[str, str], complaint: str) ->
 
 
 GOOD = {
-    "attnforge/__init__.py": '"""Root."""\nfrom attnforge import plot\nfrom attnforge.compiler import choose',
+    "attnforge/__init__.py": '"""Root."""\nfrom attnforge import plot\nif TYPE_CHECKING:\n    import attnforge.zoo',
     "attnforge/__main__.py": '"""Door."""\nfrom attnforge.cli import main',
     "attnforge/constructions.py": '"""Public."""\nfrom attnforge.compiler import choose\nfrom .theorems import gate',
     "attnforge/cli/__init__.py": '"""Door."""\nimport attnforge as af\nfrom attnforge.experiments import rates',
@@ -418,6 +491,7 @@ GOOD = {
     "attnforge/plot/__init__.py": '"""Figures."""\nfrom attnforge.network import Network',
     "attnforge/runtime/__init__.py": '"""Execute."""',
     "attnforge/runtime/dense.py": '"""Dense."""\nimport torch\nmodule.eval()\ntorch.load(p, weights_only=True)',
+    "attnforge/parallel.py": '"""Processes."""\nwith suppress(ImportError):\n    import fcntl',
     "attnforge/targets/__init__.py": '"""Targets."""\ndef f():\n    import torch',
     "attnforge/theorems/__init__.py": '"""Theorems."""\nif TYPE_CHECKING:\n    import torch',
     "attnforge/theorems/gate.py": '"""Gate."""\nfrom ..lemmas import tail\nnp.load(p, allow_pickle=False)',

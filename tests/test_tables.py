@@ -24,7 +24,7 @@ def test_every_table_stands_somewhere():
 
 def test_another_rate_is_seen(monkeypatch):
     monkeypatch.setattr(Gate, "rate", "O(1) | at best")
-    assert r"O(1) \| at best" in tables.with_tables(TEXTS["README.md"]) != TEXTS["README.md"]
+    assert r"O(1) \| at best" in tables.with_tables(TEXTS["docs/choosing.md"]) != TEXTS["docs/choosing.md"]
 
 
 def test_every_construction_has_a_row():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ from attnforge.compiler.attempt import attempt
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.report import card as report_card
 from attnforge.compiler.targets import as_target
+from attnforge.display import Card, Displayed
 from attnforge.errors import DomainError, RefusalError, TargetError, ToleranceError
 from attnforge.network import Network, digest
 from attnforge.targets import Box, Target
@@ -44,7 +46,7 @@ MOST_TOKENS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class FunctionPrompt:
+class FunctionPrompt(Displayed):
     """Tokens that make the frozen network compute a function, and the proof of how closely.
 
     ``compiled`` is the network that has the tokens as its constant keys and values: the frozen one, given the prompt.
@@ -54,6 +56,9 @@ class FunctionPrompt:
 
     def __repr__(self) -> str:
         return f"<FunctionPrompt {self.target.describe()}: {len(self.tokens)} tokens, {self.certificate}>"
+
+    def _card(self) -> Card:
+        return replace(report_card(self.compiled), title=f"FunctionPrompt of {len(self.tokens):,} tokens")
 
     @cached_property
     def tokens(self) -> Array:

@@ -16,6 +16,8 @@ from attnforge.certification.certify import certify as prove
 from attnforge.certification.in_context.head import bound_head_on
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.report import card as report_card
+from attnforge.display import Card, Displayed
 from attnforge.errors import DomainError, TargetError
 from attnforge.in_context.function_prompt import as_tensor
 from attnforge.network import Network, digest
@@ -30,7 +32,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class HeadPrompt:
+class HeadPrompt(Displayed):
     """Tokens that make the frozen network run an attention head, and the proof of how closely.
 
     ``target`` is the head, on tokens with entries up to ``data_bound``. ``tokens`` (2 d, d + 2 r + v), as the dtype
@@ -43,6 +45,9 @@ class HeadPrompt:
 
     def __repr__(self) -> str:
         return f"<HeadPrompt {self.target.shape}, |x| <= {self.data_bound:g}, {self.dtype}>"
+
+    def _card(self) -> Card:
+        return replace(report_card(self.compiled), title=f"HeadPrompt of {len(self.tokens):,} tokens")
 
     @property
     def data_bound(self) -> float:

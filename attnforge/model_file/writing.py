@@ -17,17 +17,23 @@ from attnforge.network import content_digest, flatten
 
 def write(model: StoredModel, path: str | os.PathLike[str]) -> None:
     """Write the file, in one step: a reader never sees half of it."""
-    from safetensors.numpy import save as serialise
-
-    metadata, arrays = _content(model)
-    metadata["digest"] = content_digest(metadata, arrays)
-    data = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
+    data = serialised(model)
     try:
         write_whole(path, data)
     except OSError as error:
         raise FileFormatError(
             "The model must be written to a writable place", str(error), "Choose another path"
         ) from error
+
+
+def serialised(model: StoredModel) -> bytes:
+    """What the file holds."""
+    from safetensors.numpy import save as serialise
+
+    metadata, arrays = _content(model)
+    metadata["digest"] = content_digest(metadata, arrays)
+    data: bytes = serialise(arrays, metadata={KEY: json.dumps(metadata, sort_keys=True)})
+    return data
 
 
 def _content(model: StoredModel) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:

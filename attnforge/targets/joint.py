@@ -57,6 +57,11 @@ class JointFunction(Target):
         self.outputs = self.value_shape[-1] if len(self.value_shape) > len(self.tokens_shape) else None
 
     @property
+    def code(self) -> Callable[..., Any] | None:
+        """The callable; None where it came back from a file."""
+        return self._function
+
+    @property
     def tokens_shape(self) -> tuple[int, ...]:
         """(n,) where Y, and so the output, is a sequence of n tokens; else ()."""
         return self.query.shape[:-1]

@@ -29,6 +29,7 @@ FORMAT, VERSION = "attnforge samples", 1
 HEADER = 512  # bytes
 LARGEST_VALUE = 2**31  # numbers in one value, beyond which a header is nonsense
 OPENING = json.dumps({"format": FORMAT})[:-1].encode("ascii")  # how every header starts
+BINARY = getattr(os, "O_BINARY", 0)  # Windows would change the ends of lines
 ANOTHER = "Give another cache path, or remove the file"
 
 
@@ -69,9 +70,9 @@ def append_samples(path: FilePath, points: Array, values: Array) -> None:
             end, data = 0, _header(inputs, shape) + data
         else:
             end = size - (size - HEADER) % (8 * rows.shape[1])
-        os.truncate(descriptor, end)
+        os.ftruncate(descriptor, end)
         if os.write(descriptor, data) != len(data):
-            os.truncate(descriptor, end)
+            os.ftruncate(descriptor, end)
             raise FileFormatError("The cache must have room for the samples", f"a full disk at {path}", "Make room")
 
 
@@ -119,9 +120,10 @@ def _sizes(shape: Any) -> tuple[int, ...] | None:
 def _read(descriptor: int, size: int, offset: int) -> bytes:
     """Bytes from the offset on; the system may hand them over in pieces."""
     parts: list[bytes] = []
-    while size > 0 and (part := os.pread(descriptor, size, offset)):
+    os.lseek(descriptor, offset, os.SEEK_SET)  # writes go to the end wherever that is
+    while size > 0 and (part := os.read(descriptor, size)):
         parts.append(part)
-        size, offset = size - len(part), offset + len(part)
+        size -= len(part)
     return b"".join(parts)
 
 
@@ -129,7 +131,7 @@ def _read(descriptor: int, size: int, offset: int) -> bytes:
 def _opened(path: FilePath) -> Iterator[int]:
     descriptor = -1
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | BINARY, 0o644)
         yield descriptor
     except OSError as error:
         got = f"{type(error).__name__}: {error}"

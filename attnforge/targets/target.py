@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -47,6 +47,11 @@ class Target(ABC):
     call: str = "net(x)"
     exact: str = "f(x)"
     extension: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the features of a token, where these keep their meaning from layer to layer; None where not."""
+        return None
 
     @property
     def certify(self) -> str:
@@ -94,6 +99,11 @@ class Target(ABC):
     def check_points(self, points: AnyArray) -> None:
         """Raise unless every point (batched over leading axes) is finite and inside."""
         self.domain.check(points)
+
+    @property
+    def code(self) -> Callable[..., Any] | None:
+        """The user's function that its values come from; None where it is data alone."""
+        return None
 
     @property
     def names(self) -> tuple[str, ...] | None:

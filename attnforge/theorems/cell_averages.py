@@ -62,6 +62,7 @@ class CellAverages(Construction[AveragesPlan]):
         heads="1",
         keys="n G^(nd)",
         width="nd + 1, and n if n > 1",
+        example='af.constructions.max_affine("step(x - 0.3)", {"x": (0, 1)}, cells=16, norm=2)',
     )
 
     def accepts(self, target: Target) -> str | None:

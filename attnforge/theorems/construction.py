@@ -1,7 +1,7 @@
 """One record a construction: what it accepts, its size, weights and bound, and what is to be said and tested of it.
 
-Tables in README and ``docs/theorems.md`` are made from these records, and ``tests/laws/test_registry.py`` tries each on
-its own case.
+Tables and pages of the documentation are made from these records (``scripts/tables.py``, ``scripts/documentation``),
+and ``tests/laws/test_registry.py`` tries each on its own case.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Cost:
 class Documentation:
     """What a referee asks: the theorem, its hypotheses, the bound with its norms, and the size of the network.
 
-    ``width`` counts the features of a token that the heads read.
+    ``width`` counts the features of a token that the heads read. ``example`` is an expression of the public functions
+    that gives such a network; the documentation's page of the construction prints and draws it.
     """
 
     theorem: str
@@ -51,6 +52,7 @@ class Documentation:
     heads: str
     keys: str
     width: str
+    example: str
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ class CrossAttention(Construction[CellsPlan]):
         heads="1",
         keys="n G^(dim X + dim Y)",
         width="1 + n d_y, and n if n > 1",
+        example=(
+            "af.constructions.cross_attention("
+            'lambda x, y: x * y, [(0, 1)], [(0, 1)], grid=12, sharpness="hard", lipschitz=2)'
+        ),
     )
     law = Law(
         target=_product,

@@ -53,6 +53,7 @@ class Exponential(Construction[ExponentialPlan]):
         heads="1",
         keys="2",
         width="4",
+        example="af.constructions.exponential(af.Box([-1, -5], [1, 0]))",
     )
     law = Law(
         target=lambda: Formula("v*exp(l)", Box([-1, -1], [1, 0]), ("v", "l")),

@@ -90,6 +90,7 @@ class FreeCells(Construction[FreeCellsPlan]):
         heads="1",
         keys="n N",
         width="nd + 1, and n if n > 1",
+        example='af.constructions.max_affine("sqrt(x + y)", {"x": (0, 1), "y": (0, 1)}, cells=af.anchors.Adaptive(60))',
     )
 
     def accepts(self, target: Target) -> str | None:

@@ -48,7 +48,7 @@ class Gate(Construction[GatePlan]):
     """Three keys, any precision."""
 
     name = "gate"
-    function_class = "truncated linear Range_[a,b](w.x + t)"
+    function_class = "truncated linear, clamp(w.x + t, a, b)"
     rate = "O(1/sharpness), 3 keys"
     conditions = (
         "0.2785/beta where (b-a) exp(-beta (b-a)) is no larger; at the finest beta of a dtype exact to rounding"
@@ -61,6 +61,7 @@ class Gate(Construction[GatePlan]):
         heads="1",
         keys="3; literal n + 2",
         width="2; literal n + 4",
+        example="af.constructions.gate([1.0, -0.5], 0.25, -1, 2, domain=af.Box(-3, 3))",
     )
     law = Law(
         target=lambda: TruncatedLinear([1.0, -0.5], 0.25, -1, 2, Box(-3, 3)),

@@ -47,6 +47,7 @@ class Logistic(Construction[LogisticPlan]):
         heads="1",
         keys="2",
         width="d + 2",
+        example="af.constructions.logistic([3.0, -1.0], 0.5, domain=af.Box(-2, 2))",
     )
     law = Law(
         target=lambda: Formula("sigmoid(x - 2*y)", Box([-1, -1], [1, 1]), ("x", "y")),

@@ -79,6 +79,7 @@ class MaxAffine(Construction[CellsPlan]):
         heads="1",
         keys="n G^(nd)",
         width="nd + 1, and n if n > 1; literal 2(nd + 2 + n) + k",
+        example='af.constructions.max_affine("sqrt(x)", {"x": (0.1, 1)}, cells=12)',
     )
     law = Law(
         target=lambda: Formula("sin(3*x)", Box([0], [1])),

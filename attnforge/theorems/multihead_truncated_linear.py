@@ -71,17 +71,18 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
     """H heads, n - 2r anchors each."""
 
     name = "multihead_truncated_linear"
-    function_class = "truncated linear Range_[a,b](w.x + t)"
+    function_class = "truncated linear, clamp(w.x + t, a, b)"
     rate = "O(1/(nH))"
     conditions = "with H(n - 2r) anchors in all, r sentinels a side exactly on the neighbours' anchors"
     reference = "Hu et al. 2025, H heads"
     documentation = Documentation(
         theorem="paper A, Theorem 3.2",
         hypotheses="a < b, n > 2r, H(n-2r) >= 2, beta > 0; literal: one w for all tokens, or w * x fed in",
-        bound=r"sup over all real y: h E(c) + max(\|a\|, \|b\|) B(c, r, m), h = (b-a)/(Hm-1), m = n-2r",
+        bound="sup over all real y: h E(c) + max(|a|, |b|) B(c, r, m), h = (b-a)/(Hm-1), m = n-2r",
         heads="H",
         keys="nH",
         width="2; literal d + n",
+        example="af.constructions.multihead_truncated_linear([1.0], 0.1, -1, 1, tokens=10, heads=3)",
     )
     law = Law(
         target=lambda: TruncatedLinear([1.0, -0.5], 0.25, -1, 2, Box(-3, 3)),

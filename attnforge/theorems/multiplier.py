@@ -63,6 +63,7 @@ class Multiplier(Construction[MultiplierPlan]):
         heads="1",
         keys="k",
         width="4",
+        example="af.constructions.multiplier(keys=5)",
     )
     law = Law(
         target=lambda: Formula("x*y", Box([-1, -1], [1, 1]), ("x", "y")),

@@ -40,6 +40,7 @@ class PolynomialHead(HeadsConstruction):
         heads="1",
         keys="product of p_a, ghosts counted",
         width="d + 1",
+        example='af.constructions.polynomial("x^3 - x", {"x": (-1, 1)}, tol=1e-9)',
     )
     law = Law(
         target=lambda: Formula("x^3 - x", Box([-2], [2])),

@@ -72,10 +72,11 @@ class ReluNetworkConstruction(Construction[ReluPlan]):
     documentation = Documentation(
         theorem="paper A, subsumption of ReLU networks; gates ours",
         hypotheses="a bounded box; anchored heads cover the range that interval arithmetic gives",
-        bound=r"sup norm in and out: e_(l+1) <= \|W\|^T (e_l + delta_l), delta_l the gate's or the anchored head's",
+        bound="sup norm in and out: e_(l+1) <= |W|^T (e_l + delta_l), delta_l the gate's or the anchored head's",
         heads="1 a neuron, and 1 a layer of leaky slope",
         keys="2 or 3 a neuron; by anchors p",
         width="that of the layer, and 1",
+        example='af.compile("max(x, 1 - x, abs(y))", {"x": (-1, 1), "y": (-1, 1)}, construction="relu_network")',
     )
     law = Law(
         target=_two_neurons,

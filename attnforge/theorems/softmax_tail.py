@@ -48,6 +48,7 @@ class SoftmaxTail(Construction[BumpPlan]):
         heads="2ndG",
         keys="6ndG, and G^(nd) features of a softmax",
         width="nd + 1, then ndG, then G^(nd)",
+        example='af.constructions.softmax_tail("sin(3*x)", {"x": (0, 1)}, grid=20)',
     )
     law = Law(
         target=lambda: Formula("sin(3*x)", Box([0], [1])),

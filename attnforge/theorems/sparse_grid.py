@@ -50,6 +50,7 @@ class SparseGrid(HeadsConstruction):
         heads="1 a grid of the sparse set",
         keys="sum over grids of products of their p_a",
         width="d + 1",
+        example="af.constructions.sparse_grid(lambda x: 1 / (1 + x.mean(axis=-1)), [(0, 1)] * 5, tol=1e-3)",
     )
     law = Law(
         target=lambda: Formula("exp(-(a + b + c + d + g)/3)", Box(0, 1, shape=(5,)), tuple("abcdg")),

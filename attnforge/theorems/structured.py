@@ -69,6 +69,7 @@ class Ridge(_Structured):
         heads="1",
         keys="those of g on the range of w . x + t",
         width="d + 1",
+        example='af.constructions.ridge("sin(3*x + 2*y - z)", {"x": (-1, 1), "y": (-1, 1), "z": (-1, 1)}, tol=1e-6)',
     )
     law = Law(
         target=lambda: Formula("cos(x + 2*y)", Box([0, 0], [1, 1]), ("x", "y")),
@@ -94,6 +95,7 @@ class Additive(_Structured):
         heads="1 a term",
         keys="sum of those of the terms",
         width="d + 1",
+        example='af.constructions.additive("sin(5*x) + abs(y - 1)", {"x": (-1, 1), "y": (0, 2)}, tol=1e-4)',
     )
     law = Law(
         target=lambda: Formula("sin(3*x) + exp(y)", Box([0, 0], [1, 1]), ("x", "y")),

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.edges import Edge
-from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid
+from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid, fit_sharpness
 from attnforge.balls import machine
 from attnforge.targets import Box, Formula, Function, Table, Target
 from attnforge.theorems.construction import Documentation, Law
@@ -47,6 +47,7 @@ class TensorGrid(HeadsConstruction):
         heads="1",
         keys="product of p_a, ghosts counted",
         width="d + 1",
+        example='af.constructions.tensor_grid("sin(8*x) + abs(x)", {"x": (-1, 1)}, tol=1e-6)',
     )
     law = Law(
         target=lambda: Formula("exp(x*y)", Box([0, 0], [1, 1]), ("x", "y")),
@@ -71,6 +72,11 @@ class TensorGrid(HeadsConstruction):
         box, roundoff = target.domain, machine(dtype).roundoff
         fit = fit_counts(flat_values(target), box.lower, box.upper, counts, roundoff)
         return _plan(fit, target, dtype)
+
+    def with_sharpness(self, target: Target, counts: Sequence[int], beta: float, dtype: str) -> FittedPlan:
+        """So many uniform anchors on the domain along every axis, as sharp as asked for, and the values that fit."""
+        box, roundoff = target.domain, machine(dtype).roundoff
+        return _plan(fit_sharpness(flat_values(target), box.lower, box.upper, counts, beta, roundoff), target, dtype)
 
 
 def _plan(fit: GridFit, target: Target, dtype: str) -> FittedPlan:

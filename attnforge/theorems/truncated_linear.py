@@ -54,7 +54,7 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
     """One head, p anchors."""
 
     name = "truncated_linear"
-    function_class = "truncated linear Range_[a,b](w.x + t)"
+    function_class = "truncated linear, clamp(w.x + t, a, b)"
     rate = "O(1/p)"
     conditions = "p anchors h apart, c = beta h^2 fixed: 0.0629 h tuned, up to h/2 hard (0.427 h at c = 36.7)"
     reference = "Hu et al. 2025, one head"
@@ -65,6 +65,7 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
         heads="1",
         keys="p",
         width="2; literal 2d + d_o + 2",
+        example="af.constructions.truncated_linear([1.0, -0.5], 0.1, -1, 1, anchors=9)",
     )
     law = Law(
         target=lambda: TruncatedLinear([1.0, -0.5], 0.25, -1, 2, Box(-3, 3)),

@@ -58,6 +58,7 @@ class TwoLayer(Construction[BumpPlan]):
         heads="2ndG, then 1",
         keys="6ndG, then G^(nd)",
         width="nd + 1, then ndG; literal nk + 2",
+        example='af.constructions.two_layer("sin(3*x)", {"x": (0, 1)}, grid=20)',
     )
     law = Law(
         target=lambda: Formula("sin(3*x)", Box([0], [1])),

@@ -28,7 +28,7 @@ class Identity(Construction[float]):
     rate = "exact"
     conditions = "s to zero"
     reference = "this test"
-    documentation = Documentation("none", "none", "s^2/3", "1", "2", "1")
+    documentation = Documentation("none", "none", "s^2/3", "1", "2", "1", 'af.compile("x", {"x": (-1, 1)})')
     law = Law(
         target=lambda: Formula("x", Box([-1], [1])),
         refused=lambda: Formula("2*x", Box([-1], [1])),

@@ -98,6 +98,7 @@ class GraphConstruction(Construction[GraphPlan]):
         heads="one a node",
         keys="5 to 9 a product, 2 an exponential, 3 a kink, 5 to 30 a row, 16 to 50 a root at 0",
         width="1 + inputs + nodes",
+        example='af.constructions.graph("x*y*exp(-z^2)", {"x": (-1, 1), "y": (-1, 1), "z": (-1, 1)}, tol=1e-6)',
     )
     law = Law(
         target=lambda: Formula("x*y/sqrt(1 + z^2)", Box([-1, -1, -1], [1, 1, 1]), ("x", "y", "z")),
