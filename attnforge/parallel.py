@@ -9,6 +9,7 @@ Tasks should take about a second: one costs loky a millisecond, and Dask some 40
 
 from __future__ import annotations
 
+import socket
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
@@ -19,6 +20,7 @@ from typing import Any
 from attnforge.errors import TargetError
 
 PATIENCE = 20.0  # seconds until a scheduler or its first worker must have answered
+DEFAULT_PORT = 8786  # Dask's own
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def connected(address: str) -> Iterator[Any]:
     with ExitStack() as opened:
         connect: Any = Client
         try:
+            _knock(address)
             client = opened.enter_context(connect(address, timeout=PATIENCE, set_as_default=False))
             client.wait_for_workers(1, timeout=PATIENCE)
         except (OSError, ValueError, TimeoutError) as error:
@@ -117,6 +120,15 @@ def connected(address: str) -> Iterator[Any]:
             remedy = "Start `dask scheduler` and `dask worker ADDRESS`, and try again"
             raise TargetError(requirement, got, remedy) from error
         yield client
+
+
+def _knock(address: str) -> None:
+    """Raise an OSError where nothing listens: a socket says so at once, a client only after its own threads have started."""
+    from distributed.comm import parse_address, parse_host_port
+
+    scheme, place = parse_address(address)
+    if scheme in ("tcp", "tls"):
+        socket.create_connection(parse_host_port(place, DEFAULT_PORT), PATIENCE).close()
 
 
 def check_cluster(address: str | None) -> None:
