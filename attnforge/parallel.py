@@ -123,8 +123,8 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _knock(address: str) -> None:
-    """Raise an OSError where nothing listens: a socket says so at once, a client only after its own threads have started."""
-    from distributed.comm import parse_address, parse_host_port
+    """Raise an OSError where nothing listens: a socket says so before a client starts its threads."""
+    from distributed.comm.addressing import parse_address, parse_host_port
 
     scheme, place = parse_address(address)
     if scheme in ("tcp", "tls"):

@@ -18,7 +18,7 @@ from scripts.documentation.__main__ import quiet
 from scripts.documentation.docstrings import DocstringExtension, as_markdown
 
 CODE, MATHS = r"<(pre|code|script|style)\b.*?</\1>", r"<(?:span|div) class=\"arithmatex\">.*?</(?:span|div)>"
-COPIED = r"<div class=[\"']clipboard-copy-txt[\"'].*?</div>"  # a notebook's code once more, for the button that copies it
+COPIED = r"<div class=[\"']clipboard-copy-txt[\"'].*?</div>"  # a notebook's code, for the button that copies it
 TEXT = re.compile(f"{CODE}|{MATHS}|{COPIED}", re.DOTALL)
 FETCHED = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=\"(?!data:)([^\"]+)\"|<link[^>]*\shref=\"([^\"]+)\"")
 STYLED = re.compile(r"(?:url\(|@import )[\"']?([^\"')]+)")
