@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import DomainError
+from attnforge.errors import DomainError, TargetError
+from attnforge.targets.expression.constant import EXAMPLES, constant
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +22,8 @@ class Box:
     """The set of x with lower <= x <= upper, entry by entry.
 
     Args:
-        lower, upper: numbers (broadcast to ``shape``), arrays of that shape, or flat arrays of as many numbers.
+        lower, upper: numbers (broadcast to ``shape``), arrays of that shape, or flat arrays of as many numbers; a
+            number may be text such as ``"-pi/2"`` or ``"sqrt(2)"``, and then is the float64 nearest to it.
         shape: ``(d,)`` for a function of d inputs, ``(n, d)`` for a sequence; None keeps the shape of the bounds,
             and two numbers alone make a box of any shape, fixed where it is used.
 
@@ -106,7 +108,9 @@ def _measurable(box: Box) -> Box:
 
 def _from_pairs(pairs: list[Any]) -> Box:
     try:
-        array = np.asarray(pairs, dtype=np.float64)
+        array = np.asarray(_read(pairs), dtype=np.float64)
+    except DomainError:
+        raise
     except (TypeError, ValueError):
         array = np.empty(())
     if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
@@ -116,12 +120,27 @@ def _from_pairs(pairs: list[Any]) -> Box:
 
 def _numbers(name: str, values: npt.ArrayLike) -> Array:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(_read(values), dtype=np.float64)
+    except DomainError:
+        raise
     except (TypeError, ValueError):
         raise DomainError(f"`{name}` must be numbers", repr(values)[:200], "Give a number or an array") from None
     if not np.all(np.isfinite(array)):
         raise DomainError(f"`{name}` must be finite: certificates hold on compact boxes", repr(values)[:200])
     return array
+
+
+def _read(values: Any) -> Any:
+    """The same with constants that are written as text, ``"-pi"``, replaced by their numbers."""
+    if isinstance(values, list | tuple):
+        return [_read(each) for each in values]
+    if not isinstance(values, str):
+        return values
+    try:
+        return constant(values)
+    except TargetError as wrong:
+        got = f"{values!r:.80}: {wrong.requirement[0].lower()}{wrong.requirement[1:]}"
+        raise DomainError("The ends of an interval are numbers", got, EXAMPLES) from None
 
 
 def _broadcastable(low: Array, high: Array) -> bool:
