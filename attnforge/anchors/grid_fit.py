@@ -260,7 +260,7 @@ def _scaled(at: Array, beta: float, lower: float, upper: float) -> Axis:
 
 
 def _fit_rows(
-    f: Sampled, lower: Array, upper: Array, rows: Sequence[Sequence[Axis]], nodes: Sequence[Array], roundoff: float
+    f: Sampled, lower: Array, upper: Array, rows: Sequence[Sequence[Axis]], nodes: list[Array], roundoff: float
 ) -> GridFit:
     """Values found axis by axis from samples at the product of nodes, by the row of each axis that errs least there."""
     f = _finite(f)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from numbers import Real
 
 from attnforge.balls import machine
 from attnforge.errors import RefusalError
@@ -94,7 +95,7 @@ def chosen(asked: Sharpness, hard: Callable[[], float], tuned: Callable[[], floa
         return hard()
     if asked == "tuned":
         return tuned()
-    if isinstance(asked, str) or not (math.isfinite(asked) and asked > 0):
+    if not (isinstance(asked, Real) and math.isfinite(asked) and asked > 0):
         remedy = f"Give 'hard', 'tuned' or the number beta {number}"
         raise RefusalError("`sharpness` must be 'hard', 'tuned' or a positive number", repr(asked), remedy)
     return float(asked)

@@ -15,7 +15,7 @@ from attnforge.balls import DType, dtype_name
 from attnforge.compiler.frames import columns, framed
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked, pair, run
-from attnforge.errors import CertificateError, DomainError
+from attnforge.errors import CertificateError, DomainError, TargetError
 from attnforge.network import (
     Attention,
     Layer,
@@ -298,6 +298,12 @@ class Runnable:
         if not fits:
             raise DomainError(f"Inputs must have shape {wanted}", f"shape {x.shape}", "Reshape the input")
         return x
+
+
+def check_runnable(verb: str, given: Any) -> None:
+    """Raise unless it is what a verb about compiled networks takes."""
+    if not isinstance(given, Runnable):
+        raise TargetError(f"`{verb}` takes a compiled network", type(given).__name__, "Pass what af.compile returns")
 
 
 @dataclass(frozen=True, eq=False)

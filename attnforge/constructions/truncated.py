@@ -17,7 +17,7 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import as_layout, count_of, finish, positions_of
 from attnforge.errors import RefusalError
-from attnforge.targets import Box, TruncatedLinear
+from attnforge.targets import Box, TruncatedLinear, as_box
 from attnforge.theorems.construction import Cost
 from attnforge.theorems.gate import Gate, GatePlan, finest_sharpness
 from attnforge.theorems.multihead_truncated_linear import (
@@ -40,7 +40,7 @@ def truncated_linear(
     anchors: int | Sequence[float],
     sharpness: Sharpness = "tuned",
     grid: Grid = "closed",
-    domain: Box = DOMAIN,
+    domain: Any = DOMAIN,
     output: int = 0,
     outputs: int | None = None,
     layout: Layout = "memory",
@@ -61,7 +61,7 @@ def truncated_linear(
         sharpness: ``"hard"``, ``"tuned"`` (smallest sup error) or the number beta of scores beta (2 y L - L^2). At
             given positions hard and tuned keep c = beta h^2 the same over every gap h.
         grid: ``"closed"`` (both ends are anchors) or ``"open"`` (the paper's), of a number of anchors.
-        domain: where it is certified and may be called.
+        domain: where it is certified and may be called: an ``af.Box``, or intervals, one a feature.
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (lean) or ``"literal"`` (the paper's padded sequence).
         dtype: what it runs in: a name, or a torch dtype.
@@ -78,7 +78,7 @@ def truncated_linear(
     (5, 'proved')
     """
     dtype = dtype_name(dtype)
-    target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
+    target = TruncatedLinear(w, t, lower, upper, as_box(domain)[0], output=output, outputs=outputs)
     if np.ndim(anchors) == 1:
         plan = _at_positions(anchors, sharpness, (target.lower, target.upper), (grid, as_layout(layout)), dtype)
         return finish(TruncatedLinearHead(), target, plan, dtype, asked)
@@ -112,7 +112,7 @@ def multihead_truncated_linear(
     heads: int,
     sharpness: Sharpness = "tuned",
     sentinels: int = 2,
-    domain: Box = DOMAIN,
+    domain: Any = DOMAIN,
     output: int = 0,
     outputs: int | None = None,
     layout: Layout = "memory",
@@ -134,7 +134,7 @@ def multihead_truncated_linear(
         sharpness: ``"hard"``, ``"tuned"`` or the number beta of scores beta (2 y L - L^2).
         sentinels: r; 0 leaves them out, to see what they are for: heads then add up what they return away from their
             own anchors, and the certificate states that error.
-        domain: where it is certified and may be called.
+        domain: where it is certified and may be called: an ``af.Box``, or intervals, one a feature.
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (lean, any number of tokens) or ``"literal"`` (the paper's [X, I_n]).
         dtype: what it runs in: a name, or a torch dtype.
@@ -145,7 +145,7 @@ def multihead_truncated_linear(
     (4, 48, True)
     """
     dtype = dtype_name(dtype)
-    target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
+    target = TruncatedLinear(w, t, lower, upper, as_box(domain)[0], output=output, outputs=outputs)
     counts = [count_of(n, v) for n, v in (("tokens", tokens), ("heads", heads), ("sentinels", sentinels))]
     plan = HeadsPlan(counts[0], counts[1], 1.0, counts[2], as_layout(layout), dtype)
     check_plan(plan)
@@ -160,7 +160,7 @@ def gate(
     upper: float,
     *,
     sharpness: float | None = None,
-    domain: Box = DOMAIN,
+    domain: Any = DOMAIN,
     output: int = 0,
     outputs: int | None = None,
     layout: Layout = "memory",
@@ -177,7 +177,7 @@ def gate(
         t: a number, or (n,).
         lower, upper: the interval [a, b].
         sharpness: beta; None takes the finest the dtype can use.
-        domain: where it is certified and may be called.
+        domain: where it is certified and may be called: an ``af.Box``, or intervals, one a feature.
         output, outputs: write into feature ``output`` of ``outputs`` instead of returning the value alone.
         layout: ``"memory"`` (each token sees itself and two constants) or ``"literal"`` (a padded sequence).
         dtype: what it runs in: a name, or a torch dtype.
@@ -187,6 +187,6 @@ def gate(
     True
     """
     dtype = dtype_name(dtype)
-    target = TruncatedLinear(w, t, lower, upper, domain, output=output, outputs=outputs)
+    target = TruncatedLinear(w, t, lower, upper, as_box(domain)[0], output=output, outputs=outputs)
     beta = finest_sharpness(target, dtype) if sharpness is None else sharpness
     return finish(Gate(), target, GatePlan(beta, as_layout(layout), dtype), dtype, asked)

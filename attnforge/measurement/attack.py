@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -151,7 +152,9 @@ def _sizes(judge: Judge, tokens: int | None, effort: Effort) -> tuple[Effort, in
 def _check(seconds: float | None, evaluations: int | None) -> None:
     if seconds is None and evaluations is None:
         raise TargetError("An attack needs an end", "neither seconds nor evaluations", "Give one of them")
-    if seconds is not None and not seconds > 0:
-        raise TargetError("`seconds` must be positive", str(seconds), "Use None and `evaluations` for no limit of time")
-    if evaluations is not None and evaluations < FEWEST:
-        raise TargetError(f"`evaluations` must be at least {FEWEST}", str(evaluations), "Ask for more")
+    if seconds is not None and not (isinstance(seconds, Real) and seconds > 0):
+        raise TargetError(
+            "`seconds` must be positive", repr(seconds), "Use None and `evaluations` for no limit of time"
+        )
+    if evaluations is not None and not (isinstance(evaluations, Real) and evaluations >= FEWEST):
+        raise TargetError(f"`evaluations` must be at least {FEWEST}", repr(evaluations), "Ask for more")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,8 @@ def search(
             It never takes more than is left of the time allowed. ``Measurement.points`` says how many were looked at.
         brief: of sequences, evaluate about as many tokens as points of a function, and so fewer sequences.
     """
-    if points < 1:
-        raise TargetError("`points` must be at least 1", str(points), "Ask for more points")
+    if not isinstance(points, Integral) or points < 1:
+        raise TargetError("`points` must be a whole number, at least 1", repr(points), "Ask for more points")
     if not seconds > 0:
         raise TargetError("`seconds` must be positive", str(seconds), "Leave it out for no limit")
     effort, (box, tokens) = replace(effort, points=points), point_box(target, network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,8 @@ class Box:
         low, high = _numbers("lower", lower), _numbers("upper", upper)
         if shape is None:
             shape = np.broadcast_shapes(low.shape, high.shape) if _broadcastable(low, high) else low.shape
-        low, high = _fit(low, tuple(shape)), _fit(high, tuple(shape))
+        sides = _sides(shape)
+        low, high = _fit(low, sides), _fit(high, sides)
         if not np.all(low <= high):
             where = int(np.argmax(~(low <= high)))
             got = f"lower={low.flat[where]}, upper={high.flat[where]} at entry {where}"
@@ -141,6 +143,18 @@ def _read(values: Any) -> Any:
     except TargetError as wrong:
         got = f"{values!r:.80}: {wrong.requirement[0].lower()}{wrong.requirement[1:]}"
         raise DomainError("The ends of an interval are numbers", got, EXAMPLES) from None
+
+
+def _sides(shape: Any) -> tuple[int, ...]:
+    """A shape, whose entries are positive whole numbers."""
+    try:
+        sides = tuple(operator.index(side) for side in shape)
+    except TypeError:
+        sides = (0,)
+    if any(side < 1 for side in sides):
+        remedy = "Write (d,) for d inputs, (n, d) for a sequence"
+        raise DomainError("The shape of a box holds positive whole numbers", repr(shape)[:80], remedy)
+    return sides
 
 
 def _broadcastable(low: Array, high: Array) -> bool:

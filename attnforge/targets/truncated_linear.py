@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -135,8 +136,9 @@ def _interval(lower: float, upper: float) -> tuple[float, float]:
 
 
 def _outputs(output: int, outputs: int | None) -> int | None:
-    if outputs is not None and not 0 <= output < outputs:
-        got = f"output={output}, outputs={outputs}"
+    whole = isinstance(output, Integral) and (outputs is None or isinstance(outputs, Integral))
+    if not whole or (outputs is not None and not 0 <= output < outputs):
+        got = f"output={output!r}, outputs={outputs!r}"
         raise TargetError("`output` must name one of the `outputs` features", got, "Count from 0")
     return outputs
 

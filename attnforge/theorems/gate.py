@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +91,7 @@ class Gate(Construction[GatePlan]):
 
     def build(self, target: Target, plan: GatePlan) -> Network:
         """The weights, in either layout."""
-        if not (math.isfinite(plan.sharpness) and plan.sharpness > 0):
+        if not (isinstance(plan.sharpness, Real) and math.isfinite(plan.sharpness) and plan.sharpness > 0):
             raise RefusalError("`sharpness` must be a positive number", repr(plan.sharpness), "Leave it out")
         w, t, a, b = form_of(target)
         output = output_map(target)
