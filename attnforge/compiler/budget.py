@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, TypedDict
 
 from attnforge.effort import NORMAL, Effort, as_effort, until, working
-from attnforge.errors import RefusalError, ToleranceError
+from attnforge.errors import RefusalError, ToleranceError, is_number
 from attnforge.parallel import check_cluster
 from attnforge.progress import SILENT, Progress, Watch, watched
 
@@ -101,7 +100,7 @@ def positive(tol: float) -> float:
 
 def check_limit(name: str, most: float | None) -> None:
     """Raise unless a limit of size is a number, or none is set."""
-    if most is not None and not isinstance(most, Real):
+    if most is not None and not is_number(most):
         raise RefusalError(f"`{name}` must be a number", repr(most)[:80], "Leave it out for no other limit")
 
 

@@ -64,7 +64,7 @@ def certify(
     return proved_anew
 
 
-def _asked(network: Network | Compiled, target: Any, domain: Any) -> tuple[Target, str, str]:
+def _asked(network: Any, target: Any, domain: Any) -> tuple[Target, str, str]:
     """What it is compared with, what it is called, and what it runs in."""
     if isinstance(network, Compiled):
         return compared_with(network.target, target, domain), network.construction, network.dtype

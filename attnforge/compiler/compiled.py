@@ -85,9 +85,7 @@ class Compiled(Runnable, Displayed):
         No construction answers for them, which their name then says. The bound may be larger than it was, or the
         certificate ``sampled``, where nothing is proved of them any more.
         """
-        if not isinstance(network, Network):
-            got, remedy = type(network).__name__, "Pass module.network(), or replace layers of net.network"
-            raise CertificateError("Other weights are a Network", got, remedy)
+        _check_network(network)
         if self.certificate.norm != "sup":
             got = f"a certificate in {self.certificate.norm}"
             raise CertificateError("Other weights are certified in the sup norm", got, "Build the network anew")
@@ -153,3 +151,9 @@ class Compiled(Runnable, Displayed):
         from attnforge.plot import overview
 
         return overview(self, ax=ax, figsize=figsize)
+
+
+def _check_network(given: Any) -> None:
+    if not isinstance(given, Network):
+        remedy = "Pass module.network(), or replace layers of net.network"
+        raise CertificateError("Other weights are a Network", type(given).__name__, remedy)

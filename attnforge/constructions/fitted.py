@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
@@ -20,7 +19,7 @@ from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import positions_of, target_of
-from attnforge.errors import RefusalError
+from attnforge.errors import RefusalError, is_number
 from attnforge.targets import Target, as_box
 from attnforge.targets.structure import given_sum
 from attnforge.theorems.construction import Construction
@@ -77,7 +76,7 @@ def tensor_grid(
     if (tol is None) == (anchors is None):
         got = f"tol={tol}, anchors={anchors}"
         raise RefusalError("`tensor_grid` needs either tol= or anchors=", got, "Give one of them")
-    if sharpness is not None and (anchors is None or not (isinstance(sharpness, Real) and 0 < sharpness < math.inf)):
+    if sharpness is not None and (anchors is None or not (is_number(sharpness) and 0 < sharpness < math.inf)):
         remedy = "Give anchors= and a positive number, or leave it out"
         raise RefusalError("`sharpness` is a positive number beside anchors=", f"{sharpness!r}", remedy)
     if tol is not None:

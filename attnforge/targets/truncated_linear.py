@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls
-from attnforge.errors import TargetError
+from attnforge.errors import TargetError, is_whole
 from attnforge.targets.domain import Box
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data, whole_or_none
 
@@ -136,7 +135,7 @@ def _interval(lower: float, upper: float) -> tuple[float, float]:
 
 
 def _outputs(output: int, outputs: int | None) -> int | None:
-    whole = isinstance(output, Integral) and (outputs is None or isinstance(outputs, Integral))
+    whole = is_whole(output) and (outputs is None or is_whole(outputs))
     if not whole or (outputs is not None and not 0 <= output < outputs):
         got = f"output={output!r}, outputs={outputs!r}"
         raise TargetError("`output` must name one of the `outputs` features", got, "Count from 0")
