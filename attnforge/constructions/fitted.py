@@ -39,7 +39,7 @@ def tensor_grid(
     domain: Any,
     *,
     tol: float | None = None,
-    anchors: int | Sequence[int] | Sequence[float] | Sequence[Sequence[float]] | None = None,
+    anchors: npt.ArrayLike | None = None,
     sharpness: float | None = None,
     dtype: DType = "float64",
     **asked: Unpack[Asked],
@@ -259,10 +259,8 @@ def _counts(anchors: Any, axes: int) -> list[int]:
     except (TypeError, ValueError):  # ValueError: a ragged list
         counts = []
     if len(counts) != axes or min(counts) < 2:
-        requirement = (
-            f"`anchors` counts those on the domain along an axis, ghosts not counted: a whole number, at least 2, or "
-            f"{axes}, one an axis"
-        )
+        each = "" if axes == 1 else f", or {axes} of them, one an axis"
+        requirement = f"`anchors` counts those on the domain, without ghosts: a whole number, at least 2{each}"
         raise RefusalError(requirement, repr(anchors)[:200], "Ask for more, or list their positions along every axis")
     if max(counts) > MOST or math.prod(counts) > MOST_ANCHORS:
         requirement = (

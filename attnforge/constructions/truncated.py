@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -37,7 +36,7 @@ def truncated_linear(
     lower: float,
     upper: float,
     *,
-    anchors: int | Sequence[float],
+    anchors: npt.ArrayLike,
     sharpness: Sharpness = "tuned",
     grid: Grid = "closed",
     domain: Any = DOMAIN,

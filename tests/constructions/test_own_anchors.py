@@ -119,9 +119,9 @@ def test_positions_along_two_axes():
     [
         ([[0, 1]], "a list an axis, 2 here.*Got lists of 2"),
         ([[0, 1], [1, 0]], "increasing numbers. Got .1, 0."),
-        ([[0, 1], 5], "counts those on the domain along an axis, ghosts not counted"),
+        ([[0, 1], 5], "counts those on the domain, without ghosts"),
         ([0.5, 0.7], "counts those on the domain"),
-        (1, "at least 2, or 2, one an axis. Got 1"),
+        (1, "at least 2, or 2 of them, one an axis. Got 1"),
         (2000, "at most 1,024 along an axis"),
     ],
 )
