@@ -74,7 +74,7 @@ def tensor_grid(
     7
     """
     if (tol is None) == (anchors is None):
-        got = f"tol={tol}, anchors={anchors}"
+        got = f"tol={tol}, anchors={anchors!r}"
         raise RefusalError("`tensor_grid` needs either tol= or anchors=", got, "Give one of them")
     if sharpness is not None and (anchors is None or not (is_number(sharpness) and 0 < sharpness < math.inf)):
         remedy = "Give anchors= and a positive number, or leave it out"
