@@ -80,8 +80,11 @@ class Cell:
         return int(np.where(self.varying >= self.varying[sides > 0].max(initial=0.0) / 2, sides, -1.0).argmax())
 
 
-def distance(target: Target, pieces: Pieces, effort: Effort = NORMAL) -> float:
-    """How far at most the target is from the pieces, on all of the box they cover, in any output: proved."""
+def distance(target: Target, pieces: Pieces, effort: Effort = NORMAL, negligible: float = 0.0) -> float:
+    """How far at most the target is from the pieces, on all of the box they cover, in any output: proved.
+
+    What is ``negligible`` is not made smaller.
+    """
     whole = _cell(target, pieces.lower.min(axis=0), pieces.upper.max(axis=0), affine=True, dtype="float64")
     unit = np.maximum(whole.varying, TIE * whole.varying.max()) / np.maximum(whole.upper - whole.lower, TINY)
 
@@ -93,7 +96,7 @@ def distance(target: Target, pieces: Pieces, effort: Effort = NORMAL) -> float:
         seen = np.abs(seen_at(target, middle) - pieces.at(middle)).max(axis=1)
         return Found.of(bound, seen, ((upper - lower) * unit).argmax(axis=1))
 
-    rules = Rules(CLOSE, max(2 * len(pieces.lower), effort.boxes), BATCH)
+    rules = Rules(CLOSE, max(2 * len(pieces.lower), effort.boxes), BATCH, negligible=negligible)
     found = branch_and_bound(look, pieces.lower, pieces.upper, rules).bound
     if not np.isfinite(found):
         remedy = "Take a smaller box or more effort"

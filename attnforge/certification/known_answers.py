@@ -35,16 +35,17 @@ from attnforge.targets import Box, Target
 Array = npt.NDArray[np.float64]
 Values = Callable[[Array], Array]
 
-NEAR = 2.0**-4  # of the bound: pieces that are nearer to the target than this are not cut
+NEAR = 2.0**-4  # of the bound: pieces nearer to the target than this are neither cut nor told apart from it
 HALVINGS = 60  # of a box that shrinks around a point
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A network, of weights as a dtype holds them, the target it is compared with, and what is proved of both."""
+    """A network, of weights as a dtype holds them, the target it is compared with, and a bound proved on a box."""
 
     network: Network
     target: Target
+    box: Box
     dtype: str
     bound: float
     effort: Effort = NORMAL
@@ -57,7 +58,7 @@ class Subject:
             wanted = "Answers are known where a bound of |net(x) - f(x)| is proved, without conditions"
             got = f"a certificate that is {certificate.status}"
             raise CertificateError(wanted, got, "Compile a formula with require='proved', or ask for more effort")
-        return cls(network, target, dtype, certificate.bound, effort)
+        return cls(network, target, box, dtype, certificate.bound, effort)
 
     def error(self, points: Array) -> Array:
         """|net - f| (P,) at points (P, D), in float64: to tell where to look, not for a bound."""
@@ -69,7 +70,9 @@ class Subject:
             return apply(self.network, points[:, None, :]).reshape(len(points), -1)
 
     def bound_on(self, box: Box) -> float:
-        """The smaller of the bound on all of the domain and one on the box."""
+        """The smaller of the bound on all of the box and one on a part of it."""
+        if box is self.box:
+            return self.bound
         try:
             return min(self.bound, Subject.proved(self.network, self.target, box, self.dtype, self.effort).bound)
         except OutOfTimeError:
@@ -144,15 +147,16 @@ def question(subject: Subject, box: Box, cells: int, *, affine: bool) -> Questio
     """Of at most so many cells, affine functions or constants."""
     bound = subject.bound_on(box)
     pieces, _ = cut(subject.target, box, cells, affine=affine, dtype=subject.dtype, enough=NEAR * bound)
-    radius = distance(subject.target, pieces, subject.effort)
+    radius = distance(subject.target, pieces, subject.effort, NEAR * bound)
     return Question(box, pieces, radius, bound, _witness(subject, pieces, box, bound))
 
 
-def close_box(subject: Subject, box: Box, cells: int) -> Box | None:
+def close_box(subject: Subject, cells: int) -> Box | None:
     """A box around the largest error seen, so small that affine pieces are as near to the target as the network is.
 
     None where numbers of the dtype are too far apart for that.
     """
+    box = subject.box
     centre = subject.farthest(subject.error, box, box.middle[None])
     for halving in range(HALVINGS):
         half = (box.upper - box.lower) / 2 ** (halving + 1)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import round_to
+from attnforge.balls import down, round_to, up
 from attnforge.certification.certificate import arithmetic
 from attnforge.certification.known_answers import Question, Subject, close_box, question
 from attnforge.effort import Effort, as_effort
@@ -96,13 +96,15 @@ def vnnlib(
     subject = Subject.proved(found.network, target, domain, found.dtype, as_effort(effort))
     written, left_out = list[Instance](), list[str]()
     for kind in kinds:
-        asked = _asked(subject, domain, KINDS[kind], cells)
+        asked = _asked(subject, KINDS[kind], cells)
         if asked is None:
             left_out.append(f"{kind}: numbers of {found.dtype} are too far apart for so small a box")
             continue
-        if asked.witness is None:
-            left_out.append(f"{kind}, sat: no distance from the pieces is certain")
-        written += _instances(kind, asked, found.dtype, sorted(set(margins)))
+        made = list(_instances(kind, asked, found.dtype, sorted(set(margins))))
+        missing = 2 * len(set(margins)) - len(made)
+        if missing:
+            left_out.append(f"{kind}: {missing} of which no answer is certain in numbers of {found.dtype}")
+        written += made
     about = one_line(target.describe())
     answers = {
         "network": NETWORK,
@@ -133,11 +135,16 @@ class Instance:
     name: str
     kind: str
     asked: Question
-    threshold: float
     margin: float
     holds: bool
     lower: Array
     upper: Array
+
+    @property
+    def threshold(self) -> float:
+        """What the offsets of the file keep from those of the pieces: at most, where it holds, else at least."""
+        ends = np.stack([self.upper - self.asked.pieces.offsets, self.asked.pieces.offsets - self.lower])
+        return up(float(ends.max())) if self.holds else down(float(ends.min()))
 
     @property
     def place(self) -> str:
@@ -188,7 +195,7 @@ def _instances(kind: str, asked: Question, dtype: str, margins: Sequence[float])
         )
         if (asked.holds if holds else asked.fails)(lower, upper):
             number += 1
-            yield Instance(f"{kind}_{number}", kind, asked, threshold, margin, holds, lower, upper)
+            yield Instance(f"{kind}_{number}", kind, asked, margin, holds, lower, upper)
 
 
 def _directed(numbers: Array, dtype: str, *, up: bool) -> Array:
@@ -200,8 +207,8 @@ def _directed(numbers: Array, dtype: str, *, up: bool) -> Array:
     return np.where(found >= beyond if up else found <= beyond, found, further)
 
 
-def _asked(subject: Subject, box: Box, kind: Kind, cells: int) -> Question | None:
-    place = close_box(subject, box, cells) if kind.small else box
+def _asked(subject: Subject, kind: Kind, cells: int) -> Question | None:
+    place = close_box(subject, cells) if kind.small else subject.box
     return None if place is None else question(subject, place, cells if kind.several else 1, affine=kind.affine)
 
 
