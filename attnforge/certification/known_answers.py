@@ -1,10 +1,11 @@
 r"""Questions about a network whose answers are known: does it stay within t of given affine pieces, on all of a box?
 
-Let A be affine on cells of the box, $|f - A| \le r$ there (:mod:`.bracket`), and $|\mathrm{net} - f| \le b$ proved. Then
+Let A be affine on cells of the box, $|f - A| \le r$ there (:mod:`.bracket`), and $|\mathrm{net} - f| \le b$ proved.
+Then
 $$ |\mathrm{net}(x) - A(x)| \le b + r \quad \text{for every } x \text{ of the box,} $$
-and at one point w of it, $|\mathrm{net}(w) - A(w)| \ge d$, by an enclosure of the output there. So the answer is yes for
-every $t > b + r$, no for every $t \le d$, and unknown to us in between. That the network stays within t of A says that
-it stays within t + r of f; that it does not says that its error is at least t - r somewhere.
+and at one point w of it, $|\mathrm{net}(w) - A(w)| \ge d$, by an enclosure of the output there. So the answer is yes
+for every $t > b + r$, no for every $t \le d$, and unknown to us in between. That the network stays within t of A says
+that it stays within t + r of f; that it does not says that its error is at least t - r somewhere.
 
 Both hold of the network in exact arithmetic and as it runs in its dtype: what rounding may add is part of b and of the
 enclosure at w. Where that leaves nothing of d, it is taken of exact arithmetic alone. Nothing is believed of a network:
@@ -192,7 +193,7 @@ def _enclosed(subject: Subject, point: Array, box: Box, bound: float, dtype: str
     """
     at, rows = Box(point, point), input_rows(subject.target, box)
     low, high = run_outputs(subject.network, rows, at, machine(dtype), subject.effort).range(point[None], point[None])
-    run = Bounds(*(np.where(np.isnan(end), away, end)[0] for end, away in ((low, -np.inf), (high, np.inf))), True)
+    run = Bounds(np.where(np.isnan(low), -np.inf, low)[0], np.where(np.isnan(high), np.inf, high)[0], True)
     with np.errstate(all="ignore"):
         variables = Models.variables(degrees(len(point), 1), point[None], point[None])
         low, high = target_models(subject.target, variables).range()

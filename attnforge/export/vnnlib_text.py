@@ -58,7 +58,7 @@ def _clauses(pieces: Pieces, lower: Array, upper: Array) -> Iterator[str]:
 def _inside(lower: Array, upper: Array) -> list[str]:
     """The box as bounds of the inputs."""
     ends = enumerate(zip(lower, upper, strict=True))
-    return [f"({relation} X_{i} {decimal(end)})" for i, pair in ends for relation, end in zip((">=", "<="), pair)]
+    return [text for i, (low, high) in ends for text in (f"(>= X_{i} {decimal(low)})", f"(<= X_{i} {decimal(high)})")]
 
 
 def _affine(slopes: Array, offset: float) -> str:

@@ -1,4 +1,4 @@
-"""Affine pieces near a target: the distance is proved, close to the largest that can be found, and follows mutations."""
+"""Affine pieces near a target: the distance is proved, near the largest that can be found, follows mutations."""
 
 from dataclasses import replace
 
