@@ -40,7 +40,7 @@ KINDS = {
     "slopes": Kind(True, True, False, "an affine function near f on each cell"),
     "close": Kind(True, True, True, "an affine function on each cell, as near to f as the network is"),
 }
-"""In the order in which they are written; constants read ``X`` by box and ``Y`` by number alone, as all tools do."""
+"""In the order in which they are written; constants bound each ``X`` and each ``Y`` by numbers alone."""
 
 
 @dataclass(frozen=True, eq=False)
