@@ -26,7 +26,6 @@ from attnforge.certification.checker.search import exactly
 from attnforge.certification.window import window_rounding
 from attnforge.effort import as_effort
 from attnforge.errors import AttnforgeError
-from attnforge.export import FORMATS
 from attnforge.export.interface import Exported, exported
 from attnforge.network import apply, apply_layer, layers_in, rounded
 from attnforge.programs.library import LIBRARY
@@ -172,7 +171,7 @@ def _kernel(case: Compared, kernel: str) -> Array:
     return np.asarray(case.shaped(found).numpy())
 
 
-READERS = ("numpy", *KERNELS, *(name for name in FORMATS if name in RUN))
+READERS = ("numpy", *KERNELS, *RUN)
 """All of them."""
 
 
