@@ -89,6 +89,13 @@ def test_towards_another_target(cells):
     assert cells.with_network(cells.network).certificate.bound == cells.certificate.bound
 
 
+def test_a_network_with_a_prompt_keeps_its_target():
+    net = kind("regression")
+    assert net.with_network(net.network).construction.endswith("other weights")
+    with pytest.raises(af.RefusalError, match="keeps its target"):
+        net.with_network(net.network, "x^2")
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_modules_of_every_kind_train_and_are_read_back(name):
     """One step of gradient descent moves the weights that the loss sees, and ``network()`` has the moved ones."""
