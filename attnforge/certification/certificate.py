@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from attnforge.balls import machine
 from attnforge.balls.softmax import ULPS, ULPS_SINGLE
+from attnforge.certification.dialect import number, numbers, read, written
 from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
 from attnforge.errors import CertificateError
 from attnforge.network import FEW, content_digest
@@ -17,6 +17,7 @@ from attnforge.targets import Target
 
 Status = Literal["proved", "conditional", "sampled"]
 
+KIND = "network"  # in the schema of certificates
 SIDES, REGISTERS = 4, 40  # of a domain, and of a graph, that a card lists
 
 
@@ -154,54 +155,55 @@ class Certificate(Displayed):
             return f"|{what}| <= {self.bound:.{digits}g} on this prompt"
         return f"|net(x) - f(x)| <= {self.bound:.{digits}g} on the whole domain"
 
-    def to_json(self) -> str:
-        """JSON with floats in hexadecimal, so that nothing is lost."""
-        data = {
+    def to_data(self) -> dict[str, Any]:
+        """Plain data that the schema describes (:mod:`.dialect`), numbers as they are."""
+        data: dict[str, Any] = {
+            "kind": KIND,
             "status": self.status,
-            "bound": None if self.bound is None else self.bound.hex(),
+            "bound": self.bound,
             "norm": self.norm,
-            "parts": {name: value.hex() for name, value in self.parts.items()},
+            "parts": dict(self.parts),
             "assumptions": list(self.assumptions),
             "dtype": self.dtype,
-            "domain": [[low.hex(), high.hex()] for low, high in self.domain],
+            "domain": [list(side) for side in self.domain],
             "digest": self.digest,
             "target": self.target,
-            "estimate": None if self.estimate is None else _estimate_data(self.estimate),
+            "estimate": None,
             "kernels": list(self.kernels),
         }
+        if self.estimate is not None:
+            data["estimate"] = {"error": self.estimate.error, "at": list(self.estimate.at)}
         if self.step is not None and self.contraction is not None:
-            data["drift"] = {
-                "step": {name: value.hex() for name, value in self.step.items()},
-                "contraction": self.contraction.hex(),
-                "minimiser": None if self.minimiser is None else self.minimiser.hex(),
-            }
+            known = {"step": dict(self.step), "contraction": self.contraction, "minimiser": self.minimiser}
+            data["drift"] = known
         if self.registers:
-            data["registers"] = [[each.name, *(value.hex() for value in each[1:])] for each in self.registers]
-        return json.dumps(data)
+            data["registers"] = [list(each) for each in self.registers]
+        return data
+
+    def to_json(self) -> str:
+        """JSON with floats in hexadecimal, so that nothing is lost."""
+        return written(self.to_data())
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        """The inverse of :meth:`to_json`; anything else is refused."""
-        try:
-            data = json.loads(text)
-            estimate, drift = data["estimate"], data.get("drift")
-            certificate = cls(
-                status=data["status"],
-                bound=None if data["bound"] is None else _finite(data["bound"]),
-                norm=str(data["norm"]),
-                parts={str(name): _finite(value) for name, value in data["parts"].items()},
-                assumptions=tuple(str(entry) for entry in data["assumptions"]),
-                dtype=str(data["dtype"]),
-                domain=tuple((_finite(low), _finite(high)) for low, high in data["domain"]),
-                digest=str(data["digest"]),
-                target=str(data["target"]),
-                estimate=None if estimate is None else _estimate(estimate),
-                registers=tuple(_local_bound(*entry) for entry in data.get("registers", [])),
-                kernels=tuple(str(entry) for entry in data.get("kernels", ["dense"])),
-                **({} if drift is None else _drift(drift)),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
-            raise CertificateError("A certificate is JSON as written by to_json()", repr(error)[:200]) from error
+        """The inverse of :meth:`to_json`, also of :meth:`to_data` as JSON; anything else is refused."""
+        data = read(text, KIND)
+        bound, estimate, drift = data["bound"], data["estimate"], data.get("drift")
+        certificate = cls(
+            status=data["status"],
+            bound=None if bound is None else number(bound),
+            norm=data["norm"],
+            parts=numbers(data["parts"]),
+            assumptions=tuple(data["assumptions"]),
+            dtype=data["dtype"],
+            domain=tuple((number(low), number(high)) for low, high in data["domain"]),
+            digest=data["digest"],
+            target=data["target"],
+            estimate=None if estimate is None else _estimate(estimate),
+            registers=tuple(LocalBound(name, *map(number, rest)) for name, *rest in data.get("registers", [])),
+            kernels=tuple(data.get("kernels", ["dense"])),
+            **({} if drift is None else _drift(drift)),
+        )
         certificate.check()
         return certificate
 
@@ -214,33 +216,23 @@ class Certificate(Displayed):
         numbers = [*self.parts.values(), *([] if self.bound is None else [self.bound])]
         if not all(math.isfinite(value) and value >= 0 for value in numbers):
             raise CertificateError("Bounds and their parts are finite and not negative", str(numbers))
-        if self.bound is not None and math.fsum(self.parts.values()) > self.bound:
-            got = f"parts {dict(self.parts)}, bound {self.bound}"
-            raise CertificateError("The parts of a certificate add up to its bound", got, "Certify the network again")
+        if self.bound is not None:
+            check_sum(self.parts, self.bound)
+        if any(low > high for low, high in self.domain):
+            raise CertificateError("Of every interval the lower end comes first", f"domain {self.domain}"[:200])
 
 
-def _finite(text: str) -> float:
-    value = float.fromhex(text)
-    if not math.isfinite(value):
-        raise ValueError("not finite")
-    return value
-
-
-def _estimate_data(estimate: Estimate) -> dict[str, Any]:
-    return {"error": estimate.error.hex(), "at": [value.hex() for value in estimate.at]}
+def check_sum(parts: Mapping[str, float], bound: float) -> None:
+    """Raise where the parts add up to more than the bound."""
+    if math.fsum(parts.values()) > bound:
+        got = f"parts {dict(parts)}, bound {bound}"
+        raise CertificateError("The parts of a certificate add up to its bound", got, "Certify the network again")
 
 
 def _estimate(data: Mapping[str, Any]) -> Estimate:
-    return Estimate(_finite(data["error"]), tuple(_finite(value) for value in data["at"]))
-
-
-def _local_bound(name: str, *numbers: str) -> LocalBound:
-    return LocalBound(str(name), *map(_finite, numbers))
+    return Estimate(number(data["error"]), tuple(map(number, data["at"])))
 
 
 def _drift(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "step": {str(name): _finite(value) for name, value in data["step"].items()},
-        "contraction": _finite(data["contraction"]),
-        "minimiser": None if data["minimiser"] is None else _finite(data["minimiser"]),
-    }
+    minimiser = None if data["minimiser"] is None else number(data["minimiser"])
+    return {"step": numbers(data["step"]), "contraction": number(data["contraction"]), "minimiser": minimiser}

@@ -56,19 +56,8 @@ def model_data(model: Compiled) -> dict[str, Any]:
 
 
 def certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
-    """The certificate as plain data."""
-    if certificate is None:
-        return None
-    seen = certificate.estimate
-    return {
-        "status": certificate.status,
-        "bound": certificate.bound,
-        "norm": certificate.norm,
-        "parts": dict(certificate.parts),
-        "assumptions": list(certificate.assumptions),
-        "digest": certificate.digest,
-        "estimate": None if seen is None else {"error": seen.error, "at": list(seen.at)},
-    }
+    """The certificate as plain data, as its schema says."""
+    return None if certificate is None else certificate.to_data()
 
 
 def layer_data(layer: Layer, label: LayerLabel) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from attnforge.compiler.ranges import Range, range_on
 from attnforge.compiler.registers import Traced, trace
 from attnforge.compiler.report import card, report
 from attnforge.compiler.runnable import Runnable, Uncertified
+from attnforge.compiler.targets import compared_with
 from attnforge.display import Card, Displayed
 from attnforge.effort import Effort
 from attnforge.errors import CertificateError, FileFormatError
@@ -79,21 +80,23 @@ class Compiled(Runnable, Displayed):
         """The index of the cell of every point, for networks that divide their domain into cells (max_affine)."""
         return partition(self, x)
 
-    def with_network(self, network: Network) -> Compiled:
+    def with_network(self, network: Network, target: Any = None) -> Compiled:
         """The same target with other weights, certified anew: those of a trained module, ``module.network()``.
 
         No construction answers for them, which their name then says. The bound may be larger than it was, or the
-        certificate ``sampled``, where nothing is proved of them any more.
+        certificate ``sampled``, where nothing is proved of them any more. Weights that were trained towards another
+        ``target`` on the same domain, as :func:`attnforge.certify` takes it, are certified against that.
         """
         _check_network(network)
         if self.certificate.norm != "sup":
             got = f"a certificate in {self.certificate.norm}"
             raise CertificateError("Other weights are certified in the sup norm", got, "Build the network anew")
-        proved = prove(network, self.target, dtype=self.dtype)
-        certificate = with_estimate(proved, Uncertified(network, self.target, self.dtype))
+        against = compared_with(self.target, target)
+        proved = prove(network, against, dtype=self.dtype)
+        certificate = with_estimate(proved, Uncertified(network, against, self.dtype))
         name = self.construction.removesuffix(OTHER) + OTHER
         reason = "other weights, certified anew"
-        return replace(self, network=network, certificate=certificate, construction=name, reason=reason)
+        return Compiled(network, against, certificate, name, self.dtype, reason)
 
     def labels(self) -> Labels:
         """What every head, key and column is: which anchor, ghost, sentinel, token, register, formula.

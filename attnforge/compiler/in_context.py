@@ -56,8 +56,11 @@ class PromptNetwork(Compiled, ABC):
             reason = f"no certificate for all prompts: {error}"
         return cls(network, target, certificate, construction, dtype, reason)  # type: ignore[arg-type]
 
-    def with_network(self, network: Network) -> Self:
+    def with_network(self, network: Network, target: Any = None) -> Self:
         """The same target with other weights, certified anew: those of a trained module, ``module.network()``."""
+        if target is not None:
+            got = f"target={target!r:.80}"
+            raise RefusalError("A network that reads its task from a prompt keeps its target", got, "Build that one")
         reason = "other weights, certified anew"
         name = self.construction.removesuffix(OTHER) + OTHER
         return self.certified(network, self.target, name, self.dtype, reason)

@@ -37,7 +37,9 @@ def certificate(**changes):
 def test_json_round_trip_is_exact(values, domain, text):
     parts = {f"part {i}": value for i, value in enumerate(values)}
     bound = math.fsum(values) * (1 + 1e-15)
-    made = certificate(parts=parts, bound=bound, domain=tuple(domain), assumptions=(text,))
+    made = certificate(
+        parts=parts, bound=bound, domain=tuple((min(side), max(side)) for side in domain), assumptions=(text,)
+    )
     again = Certificate.from_json(made.to_json())
     assert again == made
     assert again.to_json() == made.to_json()
@@ -70,7 +72,7 @@ def test_inconsistent_certificates_are_refused(changes, match):
     made = certificate(**changes)
     with pytest.raises(CertificateError, match=match):
         made.check()
-    with pytest.raises(CertificateError, match=match):
+    with pytest.raises(CertificateError, match=f"{match}|certificate.schema.json"):
         Certificate.from_json(made.to_json())
 
 
@@ -88,7 +90,9 @@ def edited(**changes):
         edited(bound="nan"),
         edited(bound="inf"),
         edited(bound="0x1p5000"),
-        edited(bound=0.5),
+        edited(bound="0.5"),
+        edited(bound=True),
+        edited(domain=[["0x1.0p+0", "0x0.0p+0"]]),
         edited(parts={"spacing": "nan"}),
         edited(parts=[1]),
         edited(domain=[["0x1p0"]]),

@@ -1,6 +1,5 @@
 """Every format is a reader of a network: it computes what NumPy does, to rounding, on networks of every kind."""
 
-import importlib.util
 import itertools
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import attnforge as af
 from attnforge.export import FORMATS
 from attnforge.network import Linear, Term, apply, rounded
 from attnforge.targets import JointFunction
+from tests.export.running import RUN, ran, run_onnx, script
 from tests.network.examples import NETWORKS, inputs
 from tests.readers.built import BUILT, built, points_of
 from tests.readers.networks import random_case
@@ -25,47 +25,10 @@ SEEDS = range(40)
 UNITS = {"float64": 1e-12, "float32": 1e-4}
 
 
-def script(folder):
-    spec = importlib.util.spec_from_file_location("exported_model", folder / "model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def run_onnx(path, given):
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return session.run(None, {each.name: array for each, array in zip(session.get_inputs(), given, strict=True)})[0]
-
-
-def run_torch(path, given):
-    return script(path).load()(*map(torch.from_numpy, given)).numpy()
-
-
-def run_jax(path, given):
-    module = script(path)
-    return np.asarray(module.apply(module.load(), *given))
-
-
-RUN = {"onnx": run_onnx, "torch": run_torch, "jax": run_jax, "transformer_lens": run_torch}
 ELSEWHERE = {
     "vnnlib": "properties of an ONNX file: test_vnnlib"
 }  # formats that write another one, and where they are tried
 FEW = {"jax": 3, "transformer_lens": 12}  # random networks where each is compiled or booted; others are tried on all
-
-
-def ran(name, model, given, path, dtype=None):
-    """What the exported model computes."""
-    getattr(af.export, name)(model, path, dtype=dtype, **(lengths(model, given) if name == "transformer_lens" else {}))
-    return RUN[name](path, [np.ascontiguousarray(array) for array in given])
-
-
-def lengths(model, given):
-    """The numbers of rows, where a network takes any, for a format that is made for a largest one."""
-    network = getattr(model, "network", model)
-    free = {"tokens": network.tokens, "context": 1 if network.context is None else network.context[0]}
-    return {name: given[i].shape[-2] for i, (name, count) in enumerate(free.items()) if count is None}
 
 
 def test_every_format_is_run_here():

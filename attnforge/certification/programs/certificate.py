@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
+from attnforge.certification.certificate import check_sum
+from attnforge.certification.dialect import number, numbers, read, written
 from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
 
+KIND = "program"  # in the schema of certificates
 REGISTERS = 40  # that a card lists
 MARGIN = 0.5  # labels are read as the largest of their features, integers as the nearest one
 
@@ -50,6 +53,35 @@ class ProgramCertificate(Displayed):
     is_exact: bool
     registers: tuple[RegisterBound, ...]
     assumptions: tuple[str, ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data that the schema of certificates describes (:mod:`attnforge.certification.dialect`)."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        registers, assumptions = [list(each) for each in self.registers], list(self.assumptions)
+        return {"kind": KIND, **plain, "parts": dict(self.parts), "registers": registers, "assumptions": assumptions}
+
+    def to_json(self) -> str:
+        """JSON with floats in hexadecimal, so that nothing is lost."""
+        return written(self.to_data())
+
+    @classmethod
+    def from_json(cls, text: str) -> ProgramCertificate:
+        """The inverse of :meth:`to_json`, also of :meth:`to_data` as JSON; anything else is refused."""
+        data = read(text, KIND)
+        del data["kind"]
+        made = {
+            "bound": number(data["bound"]),
+            "parts": numbers(data["parts"]),
+            "max_length": int(data["max_length"]),
+            "vocabulary": int(data["vocabulary"]),
+            "registers": tuple(
+                RegisterBound(name, int(at), *map(number, rest)) for name, at, *rest in data["registers"]
+            ),
+            "assumptions": tuple(data["assumptions"]),
+        }
+        found = cls(**data | made)
+        check_sum(found.parts, found.bound)
+        return found
 
     @property
     def margin(self) -> float:
