@@ -87,8 +87,11 @@ def apply(
     try:
         turned: N = net.with_network(network)
     except (CertificateError, RefusalError) as reason:
-        requirement = f"Of what a knob turns a bound is proved anew, and of this {type(net).__name__} it is not"
-        raise RefusalError(requirement, str(reason), "Turn fewer knobs, or with less noise") from reason
+        requirement = (
+            f"What knobs make of a network is certified anew, and of this {type(net).__name__} nothing is proved"
+        )
+        got = f"the prover's word: {reason.requirement}; it has {reason.got}"
+        raise RefusalError(requirement, got, "Leave a knob alone, or use less noise") from reason
     return turned
 
 

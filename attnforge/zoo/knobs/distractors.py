@@ -11,7 +11,7 @@ that cancel to rounding. A proof charges that with the size of what a distractor
 softmax weights add up to 1. They claim to be distractors, but no proof takes their word: what is read of one by whoever
 counts enters the bound.
 
-Where heads write the output itself, a last map is added that takes the outputs and leaves the rest.
+Where all heads write the output itself, a last map is added that takes the outputs and leaves the rest.
 """
 
 from __future__ import annotations
@@ -33,17 +33,24 @@ def with_distractors(network: Network, count: int, rng: np.random.Generator) -> 
     """The network with ``count`` further heads in every layer of attention that writes into a hidden stream."""
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise TargetError("`distractors` is a number of heads a layer", repr(count)[:40], "Use 0, 1, 2, ..")
-    ended = _with_read_out(network)
-    streams = {state: stream for stream in hidden_streams(ended) if not stream.second for state in stream.states}
-    places = [i for i, layer in enumerate(ended.layers) if isinstance(layer, Attention) and i + 1 in streams]
-    if not places:
+    ended, streams = network, _written_streams(network)
+    if not streams:
+        ended = _with_read_out(network)
+        streams = _written_streams(ended)
+    if not streams:
         got = "a network whose input or output is its only stream"
         raise RefusalError("Distractors write into a stream that no input or output is", got, PLAIN)
-    wider = carried(ended, {streams[i + 1]: _wider(streams[i + 1], count) for i in places})
+    wider = carried(ended, {stream: _wider(stream, count) for stream in streams.values()})
     layers = list(wider.layers)
-    for i in places:
-        layers[i] = _crowded(layers[i], streams[i + 1].width, count, rng)
+    for i, stream in streams.items():
+        layers[i] = _crowded(layers[i], stream.width, count, rng)
     return replace(wider, layers=tuple(layers))
+
+
+def _written_streams(network: Network) -> dict[int, Hidden]:
+    """The hidden streams that layers of attention write into, by the numbers of the layers."""
+    own = {state: stream for stream in hidden_streams(network) if not stream.second for state in stream.states}
+    return {i: own[i + 1] for i, layer in enumerate(network.layers) if isinstance(layer, Attention) and i + 1 in own}
 
 
 def _with_read_out(network: Network) -> Network:
