@@ -132,7 +132,7 @@ def _neurons(
 ) -> tuple[Up, Array, Array]:  # fmt: skip
     """Local errors (n, 3) of heads, and the intervals that they clamp to: what these cut off is charged, too."""
     local, a, b = np.zeros((len(heads), 3)), np.empty(len(heads)), np.empty(len(heads))
-    low, high = place.run
+    low, high = interval_stage(stage, *sources.place.run)  # all that a gate without an end there has to let pass
     for j, head in enumerate(heads):
         check_time("proving neurons")
         check_alone(head)

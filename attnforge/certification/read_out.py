@@ -80,6 +80,8 @@ def _sizes(attention: Attention, before: list[object], statement: Statement) -> 
 
 def _mean(head: Head, rows: Tokens, machine: Machine) -> Up:
     value, keys = Up.zeros(len(head.output)), head.memory_size
+    if head.query_rows.indices is not None:
+        raise CertificateError("Heads before a read-out are asked by all tokens", "by some", "Rebuild the network")
     if head.key_rows is not None and head.value is not None:
         if head.key_rows.kind != "own":
             raise CertificateError("Heads before a read-out read constants and their own token", head.key_rows.kind)

@@ -31,6 +31,7 @@ from attnforge.targets.graph import number_of
 Array = npt.NDArray[np.float64]
 
 MEANT = 2.0**-40  # of the largest weight of an output: below, it is noise, above, it is compared with the target
+SAID = 2.0**-20  # the same where the only head must write what the target leaves: noise would be left to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,7 @@ class Directions:
         self.layers = _layers(network, self.count, ONE if unsaid else None)
         exact = _Walk(self, [0.0] * self.count).to_the_end()
         self._all_read = exact.outputs()[0]
-        self._is_meant = np.abs(self._all_read) >= MEANT * np.abs(self._all_read).max(axis=0)
+        self._is_meant = np.abs(self._all_read) >= (SAID if unsaid else MEANT) * np.abs(self._all_read).max(axis=0)
         self._is_meant[self.count :] = False
         if unsaid:
             self.layers = _layers(network, self.count, left(target, self.read_out, self.count - 1))
