@@ -1,7 +1,8 @@
 """Knobs: networks of every kind in a random basis, with distractors, superposed registers, noise; proofs attacked.
 
 Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/knobs.py``: the tables go to ``benchmarks/results/knobs.md``.
-``--each`` says how many mutations, ``--seed`` which, of every array and field of every network behind a knob, ``--workers`` by how many
+``--each`` says how many mutations, ``--seed`` which, of every array and field of every network behind a knob,
+``--workers`` by how many
 processes, ``--only table`` or ``--only attacks`` runs one half and only prints. What is turned, and what is done to it,
 is in ``tests/zoo/knobbed.py``, of which ``./test`` runs a slice.
 """
