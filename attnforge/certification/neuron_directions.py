@@ -165,7 +165,8 @@ def _gate(
     )
     weights = np.concatenate([np.zeros(1), stage.weight[:, j], np.zeros(more)])[None]
     numbers = (Balls.exact(np.array([each])) for each in (float(stage.bias[j]), *ends))
-    return bound_layer([small], TruncatedForm(Balls.exact(weights), *numbers), low, high, machine)[0]
+    form = TruncatedForm(Balls.exact(weights), *numbers)
+    return np.asarray(bound_layer([small], form, low, high, machine)[0])
 
 
 def _mean(head: Head, sources: Sources, stream: Stream, machine: Machine) -> Up:
