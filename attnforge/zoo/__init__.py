@@ -1,0 +1,1 @@
+"""Named, certified networks of many kinds, and knobs that hide how a network works without changing what it does."""
