@@ -81,7 +81,7 @@ def test_every_control_does_what_the_library_does(explorer) -> None:
 
 def test_the_switch_shows_orders_of_magnitude(explorer) -> None:
     explorer.open()
-    explorer.page.wait_for_function("document.querySelector('#error-fitted').innerText.trim() !== ''")
+    explorer.page.wait_for_function("() => document.querySelector('#error-fitted').innerText.trim() !== ''")
     hard, tuned, fitted = (float(explorer.page.inner_text(f"#error-{name}")) for name in ("hard", "tuned", "fitted"))
     assert hard > 2 * tuned > 1000 * fitted
 
@@ -169,7 +169,9 @@ def test_the_cursor_shows_the_weights_of_an_input(explorer) -> None:
     page = explorer.page
     explorer.open()
     before = page.inner_text(".cursor output")
-    box = page.locator("[data-plot=map] .nsewdrag").bounding_box()
+    area = page.locator("[data-plot=map] .nsewdrag")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
     page.mouse.move(box["x"] + 0.2 * box["width"], box["y"] + 0.5 * box["height"])
     page.wait_for_function("text => document.querySelector('.cursor output').innerText !== text", arg=before)
 
@@ -190,7 +192,7 @@ def test_examples_are_dragged_and_fits_follow(explorer) -> None:
     page.keyboard.press("ArrowUp")
     assert page.get_attribute(".handle >> nth=2", "aria-label") != moved
     page.select_option("#algorithm", "Logistic")
-    page.wait_for_function("document.querySelectorAll('.handle').length === 24")
+    page.wait_for_function("() => document.querySelectorAll('.handle').length === 24")
     assert "proved" in page.inner_text("#certificate-body")
 
 
@@ -198,7 +200,7 @@ def test_a_node_of_the_graph_shows_its_head(explorer) -> None:
     page = explorer.page
     explorer.open("?view=graph")
     page.click(".node >> text=r5")
-    page.wait_for_function("document.querySelector('[data-plot=attention]').innerText.includes('r5')")
+    page.wait_for_function("() => document.querySelector('[data-plot=attention]').innerText.includes('r5')")
     assert "node=r" in page.url
 
 
@@ -207,9 +209,9 @@ def test_programs_run_on_edited_tokens(explorer) -> None:
     explorer.open("?view=programs")
     page.fill("#tokens", "d c b a")
     page.press("#tokens", "Enter")
-    page.wait_for_function("document.querySelector('tbody tr:last-child').innerText.includes('a\\tb\\tc\\td')")
+    page.wait_for_function("() => document.querySelector('[data-panels=trace] tbody tr:last-child').innerText.includes('a\\tb\\tc\\td')")
     explorer.slide("layer", 1)
-    page.wait_for_function("document.querySelectorAll('.map').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.map').length === 2")
     page.fill("#tokens", "zebra")
     page.press("#tokens", "Enter")
     page.wait_for_selector("#problem:not([hidden])")
@@ -260,7 +262,7 @@ def test_an_exported_page_needs_no_server(page, tmp_path: Path) -> None:
     page.wait_for_selector("#figure[data-milliseconds]")
     page.fill("#p", "19")
     page.dispatch_event("#p", "change")
-    page.wait_for_function("document.querySelector('#p-value').innerText === '21'")
+    page.wait_for_function("() => document.querySelector('#p-value').innerText === '21'")
     net = af.constructions.max_affine("cos(3*x)", D, cells=21)
     page.wait_for_function(
         "text => document.querySelector('#certificate-body').innerText.includes(text)", arg=net.certificate.statement()

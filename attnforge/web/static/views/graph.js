@@ -59,13 +59,13 @@ function box(node, [x, y], isChosen, nodes, set) {
   const formula = named(node.formula, nodes), isInput = node.layer === 0;
   const lines = isInput ? [node.formula, "input"] : [`${node.name.replace(/[[\]]/g, "")} = ${short(formula, 19)}`, `${node.keys} keys, in [${shown(node.bound?.lower)}, ${shown(node.bound?.upper)}]`, `± ${shown(node.bound?.error)}, share ${Math.round(100 * (node.bound?.share ?? 0))} %`];
   const made = element("g", { class: "node", "data-name": node.name }, element("rect", { x, y, width: WIDE, height: HIGH, rx: 7 }), element("title", {}, formula));
-  lines.forEach((line, k) => made.append(element("text", { x: x + 9, y: y + 18 + 17 * k, style: k === 0 ? "font-weight:600" : "font-size:11.5px" }, short(line, k === 0 ? 26 : 32))));
+  lines.forEach((line, k) => made.append(element("text", { x: x + 9, y: y + 18 + 17 * k, style: k === 0 ? "font-weight:600" : "font-size:11.5px" }, `${short(line, k === 0 ? 26 : 32)} `)));
   if (node.bound) made.append(element("rect", { x, y: y + HIGH - 4, width: Math.max(2, WIDE * Math.min(1, node.bound.share)), height: 4, style: `fill:${ORANGE};stroke:none` }));
   if (!isInput) {
     made.setAttribute("tabindex", 0);
     made.setAttribute("role", "button");
     made.setAttribute("aria-pressed", String(isChosen));
-    made.setAttribute("aria-label", lines.join(", "));
+    made.setAttribute("aria-label", lines.join(" ")); // the text that is seen, word by word, for those who speak to it
     const choose = () => set({ node: node.name });
     made.addEventListener("click", choose);
     made.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });

@@ -64,9 +64,10 @@ function drawExamples(grid, result, params, set) {
     spot.querySelector(".frame").append(...frame());
   }
   spot.querySelector(".fits").replaceChildren(...result.weights.flatMap((w, t) => fit(w, isLogistic, (t + 1) / result.weights.length)));
-  const points = spot.querySelector(".points");
+  const points = spot.querySelector(".points"), focused = [...points.children].indexOf(document.activeElement);
   if (points.dragging) return;
   points.replaceChildren(...params.points.map((point, i) => handle(spot, points, point, i, isLogistic, params, set)));
+  points.children[focused]?.focus();
 }
 
 function frame() {
@@ -131,10 +132,8 @@ function handle(spot, points, point, i, isLogistic, params, set) {
     const step = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] }[event.key];
     if (!step) return;
     event.preventDefault();
-    points.dragging = true; // the one in focus stays
     moved(point[0] + step[0], point[1] + step[1], true);
   });
-  made.addEventListener("blur", () => { points.dragging = false; });
   return made;
 }
 
