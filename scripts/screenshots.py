@@ -29,7 +29,7 @@ VIEWS = {
 }
 LAPTOP, PHONE, HEIGHT = 1200, 420, 860
 PATIENCE = 120_000  # milliseconds
-COLOURS = 128  # of a picture: maps in one scale of colours, and text, need no more
+COLOURS = 256  # of a picture: maps in one scale of colours, and text, need no more
 
 
 def main(address: str, folder: Path | None = None) -> None:
