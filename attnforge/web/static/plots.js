@@ -39,13 +39,19 @@ export function draw(place, traces, layout = {}) {
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } }, ...layout,
   };
   const config = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], displayModeBar: false };
-  return globalThis.Plotly.react(place, traces, whole, config);
+  place.drawn = globalThis.Plotly.react(place, traces, whole, config);
+  return place.drawn;
 }
 
 // Plots have the size of their places: when another place comes beside one, or the window changes, it is drawn anew.
 const sizes = new ResizeObserver((entries) => {
-  for (const { target } of entries) if (target.layout && target.isConnected) globalThis.Plotly.relayout(target, { width: target.clientWidth, height: target.clientHeight });
+  for (const { target } of entries) target.drawn?.then(() => fit(target));
 });
+
+function fit(plot) {
+  const { clientWidth: width, clientHeight: height, layout } = plot;
+  if (width && height && (layout.width !== width || layout.height !== height)) globalThis.Plotly.relayout(plot, { width, height });
+}
 
 // A place for a plot inside of the figure, made once and kept while the view stays.
 export function place(parent, name, className, label) {
