@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import statistics
 import sys
@@ -28,22 +29,37 @@ from attnforge.web.index import INDEX
 RESULTS = Path(__file__).resolve().parent / "results/explorer.md"
 ANCHORS = 128
 EVERY = 5.0  # seconds between two changes of a client
+CONSTRUCTIONS = (("max_affine", "hard"), ("max_affine", "tuned"), ("tensor_grid", 0.5))
+SIZES, REPEATS = (33, 128, 512), 7
 
 
 @asynccontextmanager
-async def explorer() -> AsyncIterator[tuple[str, int]]:
-    """Address and process of a running explorer."""
+async def explorer() -> AsyncIterator[tuple[str, int, str]]:
+    """Address and process of a running explorer, and how it started."""
+    began = time.perf_counter()
     command = [sys.executable, "-m", "attnforge", "explore", "--port", "0", "--no-browser", "--json"]
     server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert server.stdout is not None
     told = b""
     while not told.endswith(b"}\n"):
         told += await server.stdout.readline()
+    address = json.loads(told)["address"]
     try:
-        yield json.loads(told)["address"], server.pid
+        yield address, server.pid, await started(address, server.pid, began)
     finally:
         server.terminate()
         await server.wait()
+
+
+async def started(address: str, pid: int, began: float) -> str:
+    """When the page was there, and when its first picture, in words."""
+    async with httpx.AsyncClient(base_url=address, timeout=120) as client:
+        (await client.get("")).raise_for_status()
+        page = time.perf_counter() - began
+        await answer(client, "line", change(random.Random(0)))  # until the first process is there
+    picture = time.perf_counter() - began
+    computing = f"{processor(pid):.1f} s of computing"
+    return f"The page is there {page:.1f} s after the command, the first picture after {picture:.1f} s ({computing})."
 
 
 async def answer(client: httpx.AsyncClient, job: str, request: Any) -> tuple[float, dict[str, Any]]:
@@ -51,7 +67,7 @@ async def answer(client: httpx.AsyncClient, job: str, request: Any) -> tuple[flo
     started = time.perf_counter()
     found = await client.post(f"api/{job}", json=request)
     found.raise_for_status()
-    return time.perf_counter() - started, json.loads(found.text.splitlines()[-1])
+    return time.perf_counter() - started, json.loads(found.content.splitlines()[-1])
 
 
 def change(rng: random.Random) -> dict[str, Any]:
@@ -79,17 +95,44 @@ async def one_client(client: httpx.AsyncClient, seed: int, seconds: float, taken
         await asyncio.sleep(max(0.0, EVERY - (time.perf_counter() - began)))
 
 
+def tree(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for each in found:
+        for task in Path(f"/proc/{each}/task").glob("*/children"):
+            found += [int(child) for child in task.read_text().split()]
+    return found
+
+
+def processor(pid: int) -> float:
+    """Seconds that a process and all below it have computed."""
+    stats = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in tree(pid)]
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
+
+
 def memory(pid: int) -> float:
     """MB of a process and all below it."""
-    below = [pid]
-    for each in below:
-        for task in Path(f"/proc/{each}/task").glob("*/children"):
-            below += [int(child) for child in task.read_text().split()]
     total = 0
-    for each in below:
+    for each in tree(pid):
         lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
         total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total / 1024
+
+
+async def alone(address: str, pid: int) -> list[str]:
+    """Rows of a table: one reader who drags a slider, the picture's time and what of it was computing."""
+    rows = []
+    async with httpx.AsyncClient(base_url=address, timeout=120) as client:
+        for construction, sharpness in CONSTRUCTIONS:
+            for p in SIZES:
+                asked = {"function": "sin(8*x)", "domain": {"x": [-1, 1]}, "construction": construction}
+                times, before = [], processor(pid)
+                for i in range(REPEATS):
+                    times.append((await answer(client, "line", {**asked, "p": p - i, "sharpness": sharpness}))[0])
+                computing = (processor(pid) - before) / REPEATS
+                name = f"`{construction}`, {sharpness if isinstance(sharpness, str) else f'c = {sharpness}'}"
+                rows.append(f"| {name} | {p} | {statistics.median(times):.2f} | {max(times):.2f} | {computing:.2f} |")
+    return rows
 
 
 async def load(address: str, pid: int, clients: int, seconds: float) -> dict[str, Any]:
@@ -97,14 +140,15 @@ async def load(address: str, pid: int, clients: int, seconds: float) -> dict[str
     taken: dict[str, list[float]] = {"line": [], "certificate": [], "refused": []}
     limits = httpx.Limits(max_connections=2 * clients)
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as client:
-        await answer(client, "line", change(random.Random(0)))  # until the first process is there
         used = [memory(pid)]
+        before = processor(pid)
         work = [asyncio.create_task(one_client(client, seed, seconds, taken)) for seed in range(clients)]
         for _ in range(2):
             await asyncio.sleep(seconds / 2)
             used.append(memory(pid))
         await asyncio.gather(*work)
-    return {"taken": taken, "memory": used}
+        computing = processor(pid) - before
+    return {"taken": taken, "memory": used, "computing": computing}
 
 
 ODD: tuple[Any, ...] = (None, True, -1, 0, 1e308, 2**70, "", "x", "\x00", "💥" * 50, [], [1], {}, {"x": 1}, "NaN", 0.5)
@@ -147,7 +191,7 @@ async def fuzz(address: str, count: int, at_once: int = 8) -> dict[str, int]:
     async def some(client: httpx.AsyncClient) -> None:
         for job, body in requests:
             found = await client.post(f"api/{job}", content=body, headers={"content-type": "application/json"})
-            last = json.loads(found.text.splitlines()[-1])
+            last = json.loads(found.content.splitlines()[-1])
             name = f"{found.status_code} {last['error']['kind'] if 'error' in last else 'result'}"
             told[name] = told.get(name, 0) + 1
             if found.status_code >= 500 or name.endswith("unexpected"):
@@ -158,7 +202,20 @@ async def fuzz(address: str, count: int, at_once: int = 8) -> dict[str, int]:
     return told
 
 
-def table(found: dict[str, Any], clients: int, seconds: float, told: dict[str, int], spent: float) -> str:
+def surroundings() -> str:
+    """What else the machine does before it begins: times of whoever waits grow with it."""
+    return f"On {os.cpu_count()} processors, for which {os.getloadavg()[0]:.1f} processes of others compete."
+
+
+def table(
+    start: str,
+    sizes: list[str],
+    found: dict[str, Any],
+    clients: int,
+    seconds: float,
+    told: dict[str, int],
+    spent: float,
+) -> str:
     """The page of results."""
     rows = ["| asked for | answers | median s | p95 s | largest s |", "| --- | --- | --- | --- | --- |"]
     for job, name in (("line", "picture"), ("certificate", "certificate")):
@@ -174,11 +231,20 @@ def table(found: dict[str, Any], clients: int, seconds: float, told: dict[str, i
             "",
             "By `python benchmarks/explorer.py`.",
             "",
+            start,
+            "",
+            "One reader, a picture of one input after every change:",
+            "",
+            "| construction | p | median s | largest s | computing s |",
+            "| --- | --- | --- | --- | --- |",
+            *sizes,
+            "",
             f"{clients} clients for {seconds:.0f} s, each a change every {EVERY:.0f} s, p = {ANCHORS}:",
             "",
             *rows,
             "",
-            f"Refused or failed: {len(found['taken']['refused'])}. Memory in MB before, half-way and after: {used}.",
+            f"Refused or failed: {len(found['taken']['refused'])}. Computing: {found['computing']:.0f} s in all.",
+            f"Memory in MB before, half-way and after: {used}.",
             "",
             f"{sum(told.values()):,} odd requests (random text, sizes and types) in {spent:.0f} s:",
             "",
@@ -193,11 +259,13 @@ def table(found: dict[str, Any], clients: int, seconds: float, told: dict[str, i
 async def main(quick: bool) -> None:
     """Load, then odd requests."""
     clients, seconds, count = (10, 10.0, 300) if quick else (50, 60.0, 10_000)
-    async with explorer() as (address, pid):
+    around = surroundings()
+    async with explorer() as (address, pid, start):
+        start, sizes = f"{around}\n\n{start}", await alone(address, pid)
         found = await load(address, pid, clients, seconds)
         started = time.perf_counter()
         told = await fuzz(address, count)
-        text = table(found, clients, seconds, told, time.perf_counter() - started)
+        text = table(start, sizes, found, clients, seconds, told, time.perf_counter() - started)
     print(text)
     if not quick:
         RESULTS.write_text(text, "utf-8")

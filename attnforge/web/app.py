@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from attnforge.web.index import INDEX, Entry
+from attnforge.web.limits import SENDING
 from attnforge.web.security import Guard
 from attnforge.web.workers import BusyError, Message, Workers
 
@@ -51,7 +52,11 @@ def make_app(port: int, workers: Workers | None = None) -> Any:
         if entry is None:
             return _refused(404, f"There is no job of this name; there are {', '.join(INDEX)}.")
         try:
-            asked = entry.request.model_validate_json(await request.body())
+            async with asyncio.timeout(SENDING):
+                body = await request.body()
+            asked = entry.request.model_validate_json(body)
+        except TimeoutError:
+            return _refused(408, f"A request is sent within {SENDING:g} seconds.")
         except ValidationError as error:
             return _refused(422, _first(error))
         except ClientDisconnect:

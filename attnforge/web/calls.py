@@ -15,8 +15,9 @@ from attnforge.effort import Effort
 from attnforge.errors import TargetError
 from attnforge.web.requests import Formula, Network, Plane
 
-# A picture is drawn from the network; what is proved of it is asked for apart.
-SKETCH = Effort(points=1, climbers=1, rounds=0, tries=0, intervals=1, boxes=1, pairs=1.0)
+# A picture is drawn from the network; what is proved of it is asked for apart. Hard cells come to an end within some
+# boxes, and where they do not, a Lipschitz constant is proved instead, which takes longer than they do.
+SKETCH = Effort(points=1, climbers=1, rounds=0, tries=0, intervals=1, boxes=100, pairs=1.0)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TEXT = 400  # characters of a formula
 BODY = 64 * 1024  # bytes of a request: the longest one, a prompt of EXAMPLES pairs, has a tenth of it
+SENDING = 10.0  # seconds that a request may take to arrive
 REACH = 1e6  # of ends of an interval: beyond it plots show nothing but their labels
 INPUTS = 9  # of a formula graph: gravity between two bodies has as many
 

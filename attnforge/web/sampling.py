@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,17 @@ class Piecewise:
 
     def __init__(self, net: Any) -> None:
         self.network, self.target, self.certificate = net.network, net.target, net.certificate
-        self.construction, self._run = net.construction, net.at_points
-        self._step = max(16, BATCH // max(1, net.anchors))
+        self.construction, self._net = net.construction, net
 
     def at_points(self, points: Array) -> Array:
         """Values at points of the domain."""
-        starts = range(0, len(points), self._step)
-        return np.concatenate([self._run(points[i : i + self._step]) for i in starts])
+        return in_batches(self._net, self._net.at_points, points)
+
+
+def in_batches(net: Any, run: Callable[[Array], Array], points: Array) -> Array:
+    """What a function of the network's keys makes of points, batch by batch."""
+    step = max(16, BATCH // max(1, net.anchors))
+    return np.concatenate([run(points[i : i + step]) for i in range(0, len(points), step)])
 
 
 def sample_at(net: Any, points: Array) -> Sample:

@@ -78,9 +78,13 @@ class Workers:
             await asyncio.gather(*self._changing, return_exceptions=True)
 
     async def run(self, job: str, request: str, seconds: float, is_long: bool) -> AsyncGenerator[Message, None]:
-        """The messages of a job. Whoever stops reading ends it, and so does the clock."""
+        """The messages of a job. Whoever stops reading ends it, and so does the clock.
+
+        The last message, which may be long, is handed on when the process is free: a slow reader holds none.
+        """
         if len(self._waiting) >= WAITING:
             raise BusyError
+        last: Message = {}
         async with self._long if is_long else _open():
             worker = await self._taken(is_long)
             finished = False
@@ -88,12 +92,16 @@ class Workers:
                 async with asyncio.timeout(seconds):
                     async for message in worker.messages(job, request):
                         finished = "progress" not in message
-                        yield message
+                        if finished:
+                            last = message
+                        else:
+                            yield message
             except TimeoutError:
                 text = f"This takes longer than the {seconds:g} seconds that a request may. Ask for less."
-                yield _error("limit", text)
+                last = _error("limit", text)
             finally:
                 self._returned(worker, finished)
+        yield last
 
     async def _taken(self, is_long: bool) -> Worker:
         """An idle process, once there is one."""
@@ -127,10 +135,10 @@ class Workers:
         task.add_done_callback(self._changing.discard)
 
     async def _replace(self, worker: Worker) -> None:
-        worker.writer.close()
         async with self._ordering:
             with suppress(OSError):  # then it has ended with the one that started it
                 await asyncio.to_thread(self._running.kill, worker.number)
+        worker.writer.close()  # not before: it would find nobody to tell how far it is, and complain
         await self._add()
 
     async def _add(self) -> None:

@@ -19,7 +19,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 CHECKOUT = Path(__file__).resolve().parents[2]
-PATIENCE = 90_000  # milliseconds: other work may share the machine
+PATIENCE = 60_000  # milliseconds: other work may share the machine
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +88,19 @@ class Explorer:
         code = """([name, value]) => [...document.querySelectorAll('#facts dt')].some(
             (dt) => dt.innerText === name && dt.nextElementSibling.innerText === value)"""
         self.page.wait_for_function(code, arg=[name, str(value)])
+
+    def holds(self, selector: str, value: str) -> None:
+        """Wait until a control has this value."""
+        code = "([selector, value]) => document.querySelector(selector).value === value"
+        self.page.wait_for_function(code, arg=[selector, value])
+
+    def downloaded(self, kind: str, ending: str, folder: Path) -> Path:
+        """The file of this ending that a button saves; figures have several."""
+        with self.page.expect_event("download", lambda each: each.suggested_filename.endswith(ending)) as found:
+            self.page.click(f"[data-download={kind}]")
+        place = folder / found.value.suggested_filename
+        found.value.save_as(place)
+        return place
 
     def slide(self, name: str, value: float) -> None:
         """Move a slider, and let it go."""

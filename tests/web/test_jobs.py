@@ -118,3 +118,18 @@ def test_a_shifted_sentinel_is_diagnosed_and_needs_several_heads() -> None:
         run("diagnosis", **clamp, construction="truncated_linear")
     with pytest.raises(TargetError, match="has some"):
         run("diagnosis", **WAVE, sharpness="hard", fault="missing ghosts")
+
+
+def test_python_lines_of_a_fault_find_the_fault(capsys) -> None:
+    found = run("diagnosis", **WAVE, construction="tensor_grid", sharpness=0.5, fault="missing ghosts")
+    exec(found["python"], {})
+    assert "boundary artefact" in capsys.readouterr().out
+
+
+def test_python_lines_of_a_sweep_give_its_errors(capsys) -> None:
+    found = run("temperature", **WAVE, p=9)
+    exec(found["python"], {})
+    printed = [float(line.split()[1]) for line in capsys.readouterr().out.splitlines()]
+    assert printed == pytest.approx(found["curves"]["float64"]["error"], rel=0.1)  # a search finds more than a drawing
+    with pytest.raises(TargetError, match="row of anchors"):
+        run("temperature", **WAVE, construction="gate")

@@ -1,10 +1,14 @@
 """Who is answered: this machine's browser on this very page, and nobody else."""
 
+import asyncio
 import json
+from typing import Any
 
 import pytest
 
+from attnforge.web.app import make_app
 from attnforge.web.limits import BODY
+from attnforge.web.workers import Workers
 
 BODY_OF = {"function": "x", "domain": {"x": [0, 1]}, "p": 3}
 
@@ -70,3 +74,58 @@ def test_every_answer_has_the_headers(client, path: str) -> None:
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["x-frame-options"] == "DENY"
     assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/%00", "/static/..%2f..%2fapp.py", "/static//etc/passwd", "/static/" + "a" * 5000]
+)
+def test_no_path_leads_out_of_the_pages_folder(client, path: str) -> None:
+    assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 30_000,
+        b'{"of":' * 9_000,
+        b"[" * 10_000 + b"]" * 10_000,
+        b'{"function":"\\ud800","domain":{"x":[0,1]}}',
+        b'{"function":"x","domain":{"x":[0,1]},"p":' + b"9" * 5_000 + b"}",
+        b'{"function":"x","domain":{"x":[0,NaN]}}',
+    ],
+    ids=["deep lists", "deep objects", "closed lists", "half a character", "a long number", "no number"],
+)
+def test_json_that_blows_up_is_refused(client, body: bytes) -> None:
+    for job in ("line", "certificate"):
+        answer = client.post(f"/api/{job}", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 422
+        assert len(answer.text) < 1000  # nothing of it is sent back
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 190 + "x" + ")" * 190, "exp(" * 60 + "x" + ")" * 60, "9^9^9^9", "-" * 300 + "x", "1e308*1e308*x", "x!"],
+)
+def test_formulas_that_blow_up_are_answered_in_words(client, text: str) -> None:
+    answer = client.post("/api/line", json={"function": text, "domain": {"x": [-1, 1]}, "p": 9})
+    last = json.loads(answer.text.splitlines()[-1])
+    assert "result" in last or last["error"]["kind"] in ("TargetError", "DomainError", "ToleranceError", "RefusalError")
+
+
+def test_a_request_that_trickles_in_is_given_up(monkeypatch) -> None:
+    monkeypatch.setattr("attnforge.web.app.SENDING", 0.05)
+    told: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if told:
+            return {"type": "http.disconnect"}
+        await asyncio.sleep(10)
+        return {"type": "http.request", "body": b"{", "more_body": True}
+
+    async def send(message: dict[str, Any]) -> None:
+        told.append(message)
+
+    headers = [(b"host", b"127.0.0.1:8642"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/line", "headers": headers, "query_string": b""}
+    asyncio.run(make_app(8642, Workers(1))(scope, receive, send))
+    assert told[0]["status"] == 408

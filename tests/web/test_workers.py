@@ -47,5 +47,16 @@ async def story() -> None:
         assert "result" in await last(workers, "line", QUICK)
 
 
+async def slow_reader() -> None:
+    async with Workers(1).running() as workers, aclosing(workers.run("line", QUICK, 60.0, False)) as messages:
+        async for message in messages:
+            if "result" in message:  # and before it is read to its end, others are served
+                assert "result" in await asyncio.wait_for(last(workers, "line", QUICK), 60.0)
+
+
+def test_a_slow_reader_holds_no_process() -> None:
+    asyncio.run(slow_reader())
+
+
 def test_processes_are_ended_replaced_and_shared() -> None:
     asyncio.run(story())

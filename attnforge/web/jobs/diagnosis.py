@@ -132,7 +132,12 @@ def _changed(network: Network, change: Callable[[Head], Head]) -> Network:
 
 
 def _lines(fault: str) -> list[str]:
-    note = {"none": "", "float16": ', dtype="float16"'}.get(fault)
-    if note is not None:
-        return [f"print(af.diagnose(net{note}))"]
-    return ["# with the fault switched on here, af.diagnose(net.with_network(changed)) says", "print(af.diagnose(net))"]
+    """How the findings come about in Python."""
+    if fault not in CHANGES:
+        return [f"print(af.diagnose(net{', dtype=' + repr(fault) if fault == 'float16' else ''}))"]
+    return [
+        "",
+        "from attnforge.web.jobs.diagnosis import CHANGES  # the fault, as it is switched on here",
+        f"faulty = net.with_network(CHANGES[{fault!r}](net.network))",
+        "print(af.diagnose(faulty))",
+    ]

@@ -14,7 +14,7 @@ from attnforge.web.calls import SKETCH, call_for
 from attnforge.web.jobs.line import facts
 from attnforge.web.packing import finite, packed
 from attnforge.web.requests import Plane
-from attnforge.web.sampling import sample_at
+from attnforge.web.sampling import in_batches, sample_at
 
 Array = npt.NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def _cells(net: af.Compiled, points: Array) -> dict[str, Any]:
     if head.claims is not None and {"cell", "centre"} & set(head.claims.roles):
         chosen = cells_of(net.network, net.target).scores(points).argmax(axis=1)
     else:
-        chosen = net.attention(points)[0][0].reshape(len(points), -1).argmax(axis=1)
+        chosen = in_batches(net, lambda some: net.attention(some)[0][0].reshape(len(some), -1).argmax(axis=1), points)
     winners = chosen.reshape(SIDE, SIDE)
     return {"winner": packed(winners), "colour": packed(coloured(winners))}
 

@@ -10,17 +10,20 @@ import numpy.typing as npt
 
 import attnforge as af
 from attnforge.anchors import hard
-from attnforge.errors import AttnforgeError
+from attnforge.errors import AttnforgeError, TargetError
 from attnforge.progress import Told
 from attnforge.web.calls import SKETCH, call_for
 from attnforge.web.jobs.line import as_points, first_heads, inputs_along, keys_of, sharpness_of
+from attnforge.web.limits import SHARPNESS
 from attnforge.web.packing import finite
 from attnforge.web.requests import Network
+from attnforge.web.sampling import in_batches
 
 Array = npt.NDArray[np.float64]
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
-RANGE, POINTS = (0.02, 300.0), 25  # sharpnesses, evenly in their logarithm
+SWEPT = ("max_affine", "tensor_grid", "truncated_linear")
+RANGE, POINTS = (0.02, 300.0), 33  # sharpnesses, evenly in their logarithm
 TUNED = (0.25, 3.0)  # between them weights overlap just enough: sampled values tie at 1 to 3, fitted ones like less
 LOST = 0.01  # of the inputs with another winner than the nearest key: then the argmax counts as lost
 
@@ -30,10 +33,11 @@ def temperature(asked: Network, tell: Told) -> dict[str, Any]:
 
     Networks are built in float64 and run in every dtype, so that a curve shows what the dtype does and nothing else.
     """
+    if asked.construction not in SWEPT:
+        raise TargetError("Sharpness is swept in one row of anchors", asked.construction, f"Use {', '.join(SWEPT)}")
     base = asked.model_copy(update={"dtype": "float64"})
-    if base.construction not in ("max_affine", "tensor_grid", "truncated_linear"):
-        base = base.model_copy(update={"construction": "max_affine"})
-    sharpnesses = np.geomspace(*RANGE, POINTS).tolist()
+    ends = (max(min(RANGE[0], 2 / base.p**2), SHARPNESS[0]), RANGE[1])  # with a stretch of the uniform regime
+    sharpnesses = np.geomspace(*ends, POINTS).tolist()
     rows: list[dict[str, tuple[float | None, float]]] = []
     for i, c in enumerate(sharpnesses):
         tell(i / POINTS, f"c = {c:.3g}")
@@ -42,7 +46,18 @@ def temperature(asked: Network, tell: Told) -> dict[str, Any]:
         dtype: {"error": [row[dtype][0] for row in rows], "lost": [row[dtype][1] > LOST for row in rows]}
         for dtype in DTYPES
     }
-    return {"c": sharpnesses, "curves": curves, "regimes": regimes(base.p), "named": _named(base)}
+    python = _lines(base, ends)
+    return {"c": sharpnesses, "curves": curves, "regimes": regimes(base.p), "named": _named(base), "python": python}
+
+
+def _lines(base: Network, ends: tuple[float, float]) -> str:
+    """The curve of float64 in Python: beta is c times what it is at c = 1."""
+    call = call_for(base.model_copy(update={"sharpness": 1.0}))
+    imports, _, build = call.lines().splitlines()
+    build = build.replace(f"sharpness={call.options['sharpness']!r}", f"sharpness=c * {call.options['sharpness']!r}")
+    loop = f"for c in np.geomspace({ends[0]:.4g}, {ends[1]:g}, {POINTS}):"
+    report = "    print(c, net.certificate.estimate.error)"
+    return "\n".join(["import numpy as np", imports, "", loop, f"    {build}", report])
 
 
 def _named(base: Network) -> dict[str, float | None]:
@@ -87,9 +102,8 @@ def _in_dtype(net: af.Compiled, along: Array, dtype: str) -> tuple[float | None,
     rounded = torch.from_numpy(along).to(getattr(torch, dtype)).double().clamp(*ends).numpy()
     points, module = as_points(net, rounded), cast(Any, net.module(dtype=dtype))
     with torch.no_grad():
-        x = torch.from_numpy(points)
-        found = module(x).double().numpy().reshape(len(along))
-        weights = module.attention(x)[0][0].double().numpy().reshape(len(along), -1)
+        found = in_batches(net, lambda some: module(torch.from_numpy(some)).double().numpy().reshape(len(some)), points)
+        weights = module.attention(torch.from_numpy(points))[0][0].double().numpy().reshape(len(along), -1)
     wanted = np.asarray(net.target.values(points), dtype=np.float64).reshape(len(along))
     error = float(np.abs(found - wanted).max()) if np.isfinite(found).all() else math.inf
     return finite(error), _lost(net, rounded, weights)

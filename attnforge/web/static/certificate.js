@@ -35,11 +35,3 @@ export function showFacts(facts) {
     return [element("dt", {}, text), element("dd", {}, typeof value === "number" && name === "sharpness" ? shown(value, 2) : Number(value) === value ? value.toLocaleString("en") : value)];
   }));
 }
-
-export function save(name, blob) {
-  const link = element("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-export const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));

@@ -52,9 +52,7 @@ export class Controls {
 
   // Show the view's controls with the parameters' values.
   show(view, params) {
-    for (const field of document.querySelectorAll("[data-control]")) {
-      field.hidden = !view.controls.includes(field.dataset.control);
-    }
+    this.view = view;
     fill(byId("construction"), view.constructions ?? []);
     if (view.programs) fill(byId("program"), view.programs);
     fill(byId("examples"), [["", "choose one"], ...(view.examples ?? []).map(([text], i) => [i, text])]);
@@ -65,6 +63,10 @@ export class Controls {
   }
 
   update(params) {
+    const idle = this.view.idle?.(params) ?? []; // what has no effect is not offered
+    for (const field of document.querySelectorAll("[data-control]")) {
+      field.hidden = !this.view.controls.includes(field.dataset.control) || idle.includes(field.dataset.control);
+    }
     for (const [name, value] of Object.entries(params)) {
       if (!BOUND[name]) continue;
       BOUND[name].write(byId(name), value);

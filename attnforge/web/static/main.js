@@ -1,8 +1,9 @@
 // The page: which view, what it asks for, and what becomes of the answers.
 
-import { Latest, Refusal, ask, exported } from "./api.js";
-import { bytesOf, save, showCertificate, showFacts } from "./certificate.js";
+import { Latest, Refusal, exported } from "./api.js";
+import { showCertificate, showFacts } from "./certificate.js";
 import { Controls } from "./controls.js";
+import { bytesOf, pictured, save } from "./files.js";
 import { element } from "./plots.js";
 import { fromAddress, fromRequest, toAddress } from "./state.js";
 import { diagnosis } from "./views/diagnosis.js";
@@ -18,7 +19,7 @@ const VIEWS = [line, heads, plane, temperature, incontext, graph, programs, diag
 const PAUSE = 350; // milliseconds of rest before a proof is asked for
 const byId = (id) => document.getElementById(id);
 
-const picture = new Latest(), proof = new Latest(), comparison = new Latest();
+const picture = new Latest(), proof = new Latest(), comparison = new Latest(), file = new Latest();
 const kept = new Map(); // parameters of views that were left, by group
 let view, params, result = null, certificateText = null, proving = null, started = 0;
 
@@ -57,17 +58,20 @@ function remember() {
 
 function show(next, values) {
   if (view) kept.set(view.group, params);
-  const isNew = view !== next;
+  const isNew = view !== next, known = (next.constructions ?? []).map(([name]) => name);
+  if (known.length && !known.includes(values.construction)) values = { ...values, construction: next.defaults.construction };
   [view, params] = [next, values];
   result = null;
   for (const link of byId("tabs").querySelectorAll("a")) {
     if (link.dataset.view === view.id) link.setAttribute("aria-current", "page"); else link.removeAttribute("aria-current");
+    if (link.dataset.view === view.id) byId("tabs").scrollLeft = link.offsetLeft - byId("tabs").clientWidth / 3; // on a phone
   }
   byId("view-title").textContent = view.title;
   byId("explanation").innerHTML = view.explanation; // our own words, no user's
   document.title = `${view.title} · attnforge explorer`;
   if (isNew) byId("figure").replaceChildren();
   for (const name of ["weights", "certificate"]) document.querySelector(`[data-download=${name}]`).hidden = !view.kind || Boolean(exported());
+  for (const name of ["svg", "png"]) document.querySelector(`[data-download=${name}]`).hidden = view.isTable === true;
   byId("certificate").hidden = view.hasCertificate === false;
   controls.show(view, params);
   controls.tellComparison(null);
@@ -107,7 +111,8 @@ async function refresh() {
 async function draw() {
   byId("figure").classList.remove("old");
   await view.draw(byId("figure"), result, params, set);
-  if (result.facts) { showFacts(result.facts); controls.tellSharpness(params, result.facts.sharpness); }
+  if (result.facts) showFacts(result.facts);
+  controls.tellSharpness(params, result.facts?.sharpness ?? result.named?.[params.sharpness]);
   byId("python").textContent = result.python ?? "";
   byId("python").hidden = !result.python;
   byId("facts").closest(".card").hidden = !result.facts;
@@ -170,19 +175,27 @@ async function download(kind) {
     for (const spot of byId("figure").querySelectorAll(".plot.js-plotly-plot")) {
       await globalThis.Plotly.downloadImage(spot, { format: kind, filename: `attnforge-${view.id}-${spot.dataset.plot}`, scale: 2, width: spot.clientWidth, height: spot.clientHeight });
     }
+    for (const drawing of byId("figure").querySelectorAll("svg.drawing")) save(`attnforge-${view.id}.${kind}`, await pictured(drawing, kind));
   } else if (kind === "python") {
     await navigator.clipboard.writeText(result?.python ?? "");
     busy("");
     byId("busy-text").textContent = "copied";
   } else if (kind === "certificate") {
-    const text = certificateText ?? (await ask("certificate", { of: { kind: view.kind, ...view.request(params) } })).json;
-    save(`attnforge-${view.id}-certificate.json`, new Blob([text], { type: "application/json" }));
+    const text = certificateText ?? (await made("certificate"))?.json;
+    if (text) save(`attnforge-${view.id}-certificate.json`, new Blob([text], { type: "application/json" }));
   } else {
-    busy("proving and packing");
-    const found = await ask("download", { of: { kind: view.kind, ...view.request(params) } });
-    busy("");
-    save(found.name, new Blob([bytesOf(found.data)], { type: "application/octet-stream" }));
+    const found = await made("download");
+    if (found) save(found.name, new Blob([bytesOf(found.data)], { type: "application/octet-stream" }));
   }
+}
+
+// What the server makes of the view's network for a file; null where that was cancelled.
+async function made(job) {
+  busy("proving and packing");
+  const request = { of: { kind: view.kind, ...view.request(params) } };
+  const found = await file.ask(job, request, { onProgress: (fraction, text) => busy(text, fraction) });
+  if (found) busy("");
+  return found;
 }
 
 function setTheme(theme) {
@@ -200,7 +213,7 @@ for (const each of VIEWS) {
   link.addEventListener("click", (event) => { event.preventDefault(); go(each); });
   byId("tabs").append(element("li", {}, link));
 }
-byId("cancel").addEventListener("click", () => { picture.cancel(); proof.cancel(); busy(""); byId("busy-text").textContent = "cancelled"; });
+byId("cancel").addEventListener("click", () => { for (const each of [picture, proof, file]) each.cancel(); busy(""); byId("busy-text").textContent = "cancelled"; });
 byId("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 for (const button of document.querySelectorAll("[data-download]")) {
   button.addEventListener("click", () => download(button.dataset.download).catch((error) => { busy(""); fail(error); }));

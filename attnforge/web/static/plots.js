@@ -11,11 +11,18 @@ export const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 
 const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const isDark = () => document.documentElement.dataset.theme === "dark";
+export const textColour = () => variable("--text");
 export const outputColour = () => (isDark() ? SKY : BLUE);
 
 export function axis(title, extra = {}) {
   const faint = variable("--line");
   return { title: { text: title, standoff: 8 }, gridcolor: faint, zerolinecolor: faint, linecolor: faint, automargin: true, ...extra };
+}
+
+// The decades that positive numbers span, with some room.
+export function decades(...lists) {
+  const logs = lists.flatMap((list) => Array.from(list)).filter((v) => v > 0 && Number.isFinite(v)).map(Math.log10);
+  return logs.length ? [logs.reduce((a, b) => Math.min(a, b)) - 0.2, logs.reduce((a, b) => Math.max(a, b)) + 0.3] : undefined;
 }
 
 // Decades have names; where there are few of them, twos and fives have names too.
@@ -28,11 +35,22 @@ export function draw(place, traces, layout = {}) {
   const text = variable("--text"), back = variable("--back");
   const whole = {
     paper_bgcolor: back, plot_bgcolor: back, font: { color: text, family: "system-ui, sans-serif", size: 13 },
-    margin: { l: 64, r: 16, t: 12, b: 44 }, hovermode: "closest", uirevision: "keep", autosize: true,
+    margin: { l: 64, r: 16, t: 12, b: 44 }, hovermode: "closest", uirevision: "keep", autosize: true, width: place.clientWidth, height: place.clientHeight,
     legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } }, ...layout,
   };
-  const config = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], displayModeBar: false };
-  return globalThis.Plotly.react(place, traces, whole, config);
+  const config = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"], displayModeBar: false };
+  place.drawn = globalThis.Plotly.react(place, traces, whole, config);
+  return place.drawn;
+}
+
+// Plots have the size of their places: when another place comes beside one, or the window changes, it is drawn anew.
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) target.drawn?.then(() => fit(target));
+});
+
+function fit(plot) {
+  const { clientWidth: width, clientHeight: height, layout } = plot;
+  if (width && height && (layout.width !== width || layout.height !== height)) globalThis.Plotly.relayout(plot, { width, height });
 }
 
 // A place for a plot inside of the figure, made once and kept while the view stays.
@@ -44,6 +62,7 @@ export function place(parent, name, className, label) {
     found.className = `plot ${className}`;
     found.setAttribute("role", "group");
     parent.append(found);
+    sizes.observe(found);
   }
   found.setAttribute("aria-label", label);
   return found;

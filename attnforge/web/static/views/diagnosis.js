@@ -1,7 +1,7 @@
 // Diagnosis: switch a fault on, and see its signature.
 
 import { numbers } from "../api.js";
-import { GREEN, ORANGE, axis, draw, element, logAxis, panels, place, shown } from "../plots.js";
+import { GREEN, ORANGE, axis, decades, draw, element, logAxis, panels, place, shown } from "../plots.js";
 import { SHARED, parseDomain } from "../state.js";
 import { CONSTRUCTIONS, ONE_INPUT, drawMap, requestOf } from "./line.js";
 
@@ -34,7 +34,7 @@ export const diagnosis = {
     draw(place(figure, "errors", "middle", `Error of the sound and of the faulty network; the faulty one's largest is ${shown(result.worst.error)}.`), [
       { x, y: positive(numbers(result.sound)), name: "as it was built", mode: "lines", line: { color: GREEN, width: 1.5, dash: "dash" } },
       { x, y: positive(numbers(result.error)), name: params.fault === "none" ? "error" : `with ${params.fault}`, mode: "lines", line: { color: ORANGE, width: 2 } },
-    ], { xaxis: axis(name), yaxis: logAxis("error") });
+    ], { xaxis: axis(name), yaxis: logAxis("error", { range: decades(numbers(result.sound), numbers(result.error)) }) });
     drawMap(figure, result);
   },
 };

@@ -1,7 +1,7 @@
 // A formula as a graph of registers: click a node and see its head.
 
 import { numbers, rows } from "../api.js";
-import { GREEN, ORANGE, axis, draw, element, logAxis, panels, place, shown } from "../plots.js";
+import { GREEN, ORANGE, axis, decades, draw, element, logAxis, panels, place, shown } from "../plots.js";
 import { SHARED, parseDomain } from "../state.js";
 
 const WIDE = 190, HIGH = 62, ACROSS = 70, DOWN = 16; // of a node, and the room between nodes
@@ -59,13 +59,13 @@ function box(node, [x, y], isChosen, nodes, set) {
   const formula = named(node.formula, nodes), isInput = node.layer === 0;
   const lines = isInput ? [node.formula, "input"] : [`${node.name.replace(/[[\]]/g, "")} = ${short(formula, 19)}`, `${node.keys} keys, in [${shown(node.bound?.lower)}, ${shown(node.bound?.upper)}]`, `± ${shown(node.bound?.error)}, share ${Math.round(100 * (node.bound?.share ?? 0))} %`];
   const made = element("g", { class: "node", "data-name": node.name }, element("rect", { x, y, width: WIDE, height: HIGH, rx: 7 }), element("title", {}, formula));
-  lines.forEach((line, k) => made.append(element("text", { x: x + 9, y: y + 18 + 17 * k, style: k === 0 ? "font-weight:600" : "font-size:11.5px" }, short(line, k === 0 ? 26 : 32))));
+  lines.forEach((line, k) => made.append(element("text", { x: x + 9, y: y + 18 + 17 * k, style: k === 0 ? "font-weight:600" : "font-size:11.5px" }, `${short(line, k === 0 ? 26 : 32)} `)));
   if (node.bound) made.append(element("rect", { x, y: y + HIGH - 4, width: Math.max(2, WIDE * Math.min(1, node.bound.share)), height: 4, style: `fill:${ORANGE};stroke:none` }));
   if (!isInput) {
     made.setAttribute("tabindex", 0);
     made.setAttribute("role", "button");
     made.setAttribute("aria-pressed", String(isChosen));
-    made.setAttribute("aria-label", lines.join(", "));
+    made.setAttribute("aria-label", lines.join(" ")); // the text that is seen, word by word, for those who speak to it
     const choose = () => set({ node: node.name });
     made.addEventListener("click", choose);
     made.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(); } });
@@ -75,16 +75,17 @@ function box(node, [x, y], isChosen, nodes, set) {
 
 function drawHead(figure, node) {
   const values = numbers(node.values), error = numbers(node.error), table = rows(node.head.weights);
-  const order = Array.from(values.keys()).sort((a, b) => values[a] - values[b]);
+  const middle = table.map((row) => row.reduce((sum, weight, k) => sum + k * weight, 0)); // where a point looks on average
+  const order = Array.from(middle.keys()).sort((a, b) => middle[a] - middle[b]);
   const keys = table[0].length, z = Array.from({ length: keys }, (_, k) => order.map((i) => table[i][k]));
   const grid = panels(figure, "head"), name = node.name.replace(/[[\]]/g, "");
   const largest = Math.max(...z.map((row) => Math.max(...row)));
   draw(place(grid, "attention", "middle", `Attention of the head that writes ${name}`), [
     { type: "heatmap", z, colorscale: "Viridis", zmin: 0, zmax: largest >= 0.5 ? 1 : largest, colorbar: { thickness: 10, title: { text: "weight" } }, customdata: node.head.roles.length ? node.head.roles.map((role) => order.map(() => role)) : undefined, hovertemplate: "key %{y} %{customdata}<br>weight %{z:.3g}<extra></extra>" },
-  ], { xaxis: axis(`random points, by the value of ${name}`, { showticklabels: false }), yaxis: axis("key", { dtick: keys <= 12 ? 1 : undefined }), title: { text: `the head of ${name}`, font: { size: 14 }, x: 0.02 }, margin: { l: 56, r: 8, t: 34, b: 44 } });
+  ], { xaxis: axis("random points, by where they look", { showticklabels: false }), yaxis: axis("key", { dtick: keys <= 12 ? 1 : undefined }), title: { text: `the head of ${name}`, font: { size: 14 }, x: 0.02 }, margin: { l: 56, r: 8, t: 34, b: 44 } });
   const bound = node.bound?.error;
   const shapes = bound ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: bound, y1: bound, line: { color: GREEN, dash: "dash", width: 1.5 } }] : [];
   draw(place(grid, "register", "middle", `Error of register ${name}`), [
     { x: values, y: Array.from(error, (e) => (e > 0 ? e : null)), mode: "markers", marker: { color: ORANGE, size: 5 }, name: "register − exact value" },
-  ], { xaxis: axis(`value of ${name}`), yaxis: logAxis("error"), shapes, title: { text: "dashed: what its own head may add, proved", font: { size: 13 }, x: 0.02 }, margin: { l: 64, r: 8, t: 34, b: 44 } });
+  ], { xaxis: axis(`value of ${name}`), yaxis: logAxis("error", { range: decades(error, [bound]) }), shapes, title: { text: "dashed: what its own head may add, proved", font: { size: 13 }, x: 0.02 }, margin: { l: 64, r: 8, t: 34, b: 44 } });
 }

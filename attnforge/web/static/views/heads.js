@@ -1,7 +1,7 @@
 // Heads: a colour each, what each adds to the output, sentinels on the neighbours' anchors, and the borders.
 
 import { numbers, rows } from "../api.js";
-import { DASHES, GREEN, GREY, PALETTE, axis, draw, logAxis, outputColour, place, shown } from "../plots.js";
+import { DASHES, GREEN, GREY, PALETTE, axis, draw, logAxis, place, shown, textColour } from "../plots.js";
 import { SHARED, parseDomain } from "../state.js";
 import { drawMap, requestOf } from "./line.js";
 
@@ -23,7 +23,7 @@ export const heads = {
     const error = Array.from(numbers(result.error), (e) => (e > 0 ? e : null));
     const traces = [
       { x, y: numbers(result.target), name: "target", mode: "lines", line: { color: GREY, width: 5 }, opacity: 0.5 },
-      { x, y: numbers(result.output), name: "sum of the heads", mode: "lines", line: { color: outputColour(), width: 1.5 } },
+      { x, y: numbers(result.output), name: "sum of the heads", mode: "lines", line: { color: textColour(), width: 1.5 } },
     ];
     parts.forEach((part, h) => {
       const colour = PALETTE[h % PALETTE.length];

@@ -1,6 +1,6 @@
 // In context: examples that one can drag, the line or boundary after every block, and the drift from exact descent.
 
-import { BLUE, GREEN, ORANGE, axis, draw, element, logAxis, outputColour, panels, place, shown } from "../plots.js";
+import { BLUE, GREEN, ORANGE, axis, decades, draw, element, logAxis, outputColour, panels, place, shown } from "../plots.js";
 
 const SIZE = 420, MARGIN = 34, REACH = 1.5; // the drawing, and the square [-REACH, REACH]² that it shows
 const STEP = 0.05; // by which an arrow key moves an example
@@ -40,6 +40,7 @@ export const incontext = {
       return { ...params, seed, points: drawn(params.algorithm === "Logistic", seed) };
     },
   },
+  idle: ({ algorithm }) => (["LeastSquares", "Huber"].includes(algorithm) ? ["alpha"] : []),
   request(params) {
     const isLogistic = params.algorithm === "Logistic";
     return {
@@ -64,9 +65,10 @@ function drawExamples(grid, result, params, set) {
     spot.querySelector(".frame").append(...frame());
   }
   spot.querySelector(".fits").replaceChildren(...result.weights.flatMap((w, t) => fit(w, isLogistic, (t + 1) / result.weights.length)));
-  const points = spot.querySelector(".points");
+  const points = spot.querySelector(".points"), focused = [...points.children].indexOf(document.activeElement);
   if (points.dragging) return;
   points.replaceChildren(...params.points.map((point, i) => handle(spot, points, point, i, isLogistic, params, set)));
+  points.children[focused]?.focus();
 }
 
 function frame() {
@@ -77,6 +79,8 @@ function frame() {
       element("text", { x: toPixel(t, false), y: SIZE - 12, "text-anchor": "middle" }, String(t)),
       element("text", { x: MARGIN - 6, y: toPixel(t, true) + 4, "text-anchor": "end" }, String(t)),
     ]),
+    element("text", { x: toPixel(1.4, false), y: SIZE - 12, "text-anchor": "middle" }, "x"),
+    element("text", { x: MARGIN - 6, y: toPixel(1.4, true) + 4, "text-anchor": "end" }, "y"),
   ];
 }
 
@@ -131,10 +135,8 @@ function handle(spot, points, point, i, isLogistic, params, set) {
     const step = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] }[event.key];
     if (!step) return;
     event.preventDefault();
-    points.dragging = true; // the one in focus stays
     moved(point[0] + step[0], point[1] + step[1], true);
   });
-  made.addEventListener("blur", () => { points.dragging = false; });
   return made;
 }
 
@@ -148,5 +150,5 @@ function drawDrift(grid, result) {
   draw(place(grid, "drift", "middle", `Drift from exact descent after every block; at the end ${shown(result.drift[result.drift.length - 1])}.`), [
     { x: blocks, y: positive(result.drift), name: "attention − exact descent", mode: "lines+markers", line: { color: ORANGE }, marker: { size: 4 } },
     { x: blocks, y: positive(moves), name: "what the block changes", mode: "lines", line: { color: outputColour(), dash: "dash" } },
-  ], { xaxis: axis("block"), yaxis: logAxis("largest difference of a weight"), shapes, annotations: notes });
+  ], { xaxis: axis("block"), yaxis: logAxis("largest difference of a weight", { range: decades(result.drift, moves, [bound]) }), shapes, annotations: notes });
 }

@@ -32,6 +32,7 @@ export const line = {
     selection: a staircase, of order 1/p (after Hu et al. 2025 and Liu et al. 2025). <b>Tuned</b> lets neighbours overlap just enough.
     <b>Fitted</b> chooses the values by least squares instead of sampling them: the same head, the same keys, and an error many orders
     of magnitude smaller, until saturation e<sup>−π²/c</sup> (ours, after Maz'ya and Schmidt).</p>`,
+  idle: ({ construction, sharpness }) => ({ gate: ["p", "sharpness", "tol"], compile: ["p", "sharpness"] }[construction] ?? (sharpness === "tolerance" ? [] : ["tol"])),
   request: (params) => requestOf(params),
   draw(figure, result, params) {
     drawCurves(figure, result, params);

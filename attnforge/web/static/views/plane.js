@@ -15,6 +15,7 @@ export const plane = {
     max-affine function, and where a key scores highest is its convex cell. A hard head gives every cell one value: an error of at most
     L·h/2 for Lipschitz constant L. Softer heads blend neighbours: of order h² for smooth targets, and with fitted values spectrally accurate.
     The last picture shows the error on a logarithmic scale, with the worst point.</p>`,
+  idle: ({ sharpness }) => (sharpness === "tolerance" ? [] : ["tol"]),
   request(params) {
     const { function: text, construction, p, dtype, tol } = params;
     return { function: text, domain: parseDomain(params.domain), construction, p, sharpness: sharpnessOf(params), dtype, tol };
@@ -43,7 +44,7 @@ export const plane = {
     const at = result.found?.at?.length === 2 ? result.found : { at: result.worst.at, error: result.worst.error };
     draw(place(grid, "error", "middle", `The error; worst point seen ${at.at.map((v) => shown(v)).join(", ")} with ${shown(at.error)}`), [
       { type: "heatmap", x, y, z: logs, colorscale: "Cividis", zmin: bottom, zmax: top, colorbar: { thickness: 10, tickvals: decades, ticktext: decades.map((d) => `10<sup>${d}</sup>`) }, hovertemplate: "error 10^%{z:.2f}<extra></extra>" },
-      { x: [at.at[0]], y: [at.at[1]], mode: "markers", marker: { symbol: "x", size: 11, color: ORANGE, line: { color: "#fff", width: 1.5 } }, showlegend: false, hoverinfo: "skip" },
+      { x: [at.at[0]], y: [at.at[1]], mode: "markers", marker: { symbol: "x", size: 11, color: ORANGE, line: { color: "#fff", width: 1.5 } }, showlegend: false, hoverinfo: "skip", cliponaxis: false },
     ], { ...axes, ...heading(`error, worst ${shown(at.error, 3)}`) });
   },
 };

@@ -9,7 +9,7 @@ const PROGRAMS = {
 };
 
 export const programs = {
-  id: "programs", title: "Programs", job: "program", group: "programs",
+  id: "programs", title: "Programs", job: "program", group: "programs", isTable: true,
   controls: ["program", "tokens", "layer"],
   programs: Object.keys(PROGRAMS).map((name) => [name, name.replace("_", " ")]),
   defaults: { program: "sort", tokens: PROGRAMS.sort, layer: 99 },

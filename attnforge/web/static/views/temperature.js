@@ -1,13 +1,13 @@
 // Temperature: the largest error against the sharpness c, in every dtype.
 
 import { DASHES, GREY, PALETTE, axis, draw, isDark, logAxis, place, shown } from "../plots.js";
-import { line, requestOf } from "./line.js";
+import { CONSTRUCTIONS, line, requestOf } from "./line.js";
 
 const MARKS = ["circle", "square", "diamond", "triangle-up"];
 
 export const temperature = {
   ...line, id: "temperature", title: "Temperature", job: "temperature", isLong: true,
-  controls: ["function", "domain", "switch", "construction", "p", "sharpness", "dtype", "tol"],
+  constructions: CONSTRUCTIONS.slice(0, 3), // one head whose sharpness is chosen
   explanation: `<p><b>The unit that matters is c = βh²</b>, sharpness times the squared step. Below 6/p² a head averages all it holds
     (<b>uniform</b>). Where weights overlap, between about 0.25 and 3, it is <b>tuned</b>: a clamp is best at c = 2.7, where the error is
     0.063 h, eight times below the staircase; fitted values like it softer still, until their fit is ill-conditioned. Beyond, <b>steps</b>
@@ -17,11 +17,12 @@ export const temperature = {
   draw(figure, result, params) {
     const errors = Object.values(result.curves).flatMap(({ error }) => error.filter((e) => e > 0));
     const low = Math.min(...errors), high = Math.max(...errors);
+    const firstLost = Object.values(result.curves).findIndex(({ lost }) => lost.includes(true));
     const traces = Object.entries(result.curves).flatMap(([dtype, curve], i) => {
       const lost = result.c.map((c, k) => [c, curve.error[k] ?? high]).filter((_, k) => curve.lost[k]);
       return [
         { x: result.c, y: curve.error, name: dtype, mode: "lines+markers", line: { color: PALETTE[i], dash: DASHES[i], width: dtype === params.dtype ? 3.5 : 1.8 }, marker: { symbol: MARKS[i], size: 6 } },
-        { x: lost.map(([c]) => c), y: lost.map(([, e]) => e), mode: "markers", name: `${dtype}: lost argmax`, marker: { symbol: "x-thin", size: 12, line: { width: 2, color: PALETTE[i] } }, showlegend: false, hovertemplate: "c = %{x:.3g}: the argmax is lost<extra></extra>" },
+        { x: lost.map(([c]) => c), y: lost.map(([, e]) => e), mode: "markers", name: "lost argmax", marker: { symbol: "x-thin", size: 12, line: { width: 2, color: PALETTE[i] } }, showlegend: i === firstLost, hovertemplate: "c = %{x:.3g}: the argmax is lost<extra></extra>" },
       ];
     });
     const first = result.c[0], last = result.c[result.c.length - 1];
@@ -35,7 +36,7 @@ export const temperature = {
       ? [{ type: "line", x0: here, x1: here, yref: "paper", y0: 0, y1: 0.93, line: { color: GREY, dash: "dot", width: 2 } }] : [];
     const best = result.c[result.curves.float64.error.reduce((at, e, k, all) => (e !== null && (all[at] === null || e < all[at]) ? k : at), 0)];
     draw(place(figure, "temperature", "tall", `Largest error against sharpness in four dtypes; smallest in float64 at c = ${shown(best)}.`), traces, {
-      xaxis: axis("sharpness c = βh²", { type: "log", dtick: 1 }), yaxis: logAxis("largest error", { range: [Math.log10(low) - 0.15, Math.log10(high) + 0.35] }),
+      xaxis: axis("sharpness c = βh²", { type: "log", dtick: 1, range: [Math.log10(first) - 0.05, Math.log10(last) + 0.05] }), yaxis: logAxis("largest error", { range: [Math.log10(low) - 0.15, Math.log10(high) + 0.35] }),
       shapes: [...bands, ...marker], annotations: names,
     });
   },
