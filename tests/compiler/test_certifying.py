@@ -69,7 +69,7 @@ def test_progress_runs_from_nothing_to_all(net):
 
 @pytest.mark.parametrize("points", [0, -3])
 def test_points_must_be_positive(net, points):
-    with pytest.raises(af.AttnforgeError, match="`points` must be at least 1"):
+    with pytest.raises(af.AttnforgeError, match="`points` must be a whole number, at least 1"):
         af.measure(net, points=points)
 
 
