@@ -175,7 +175,7 @@ def _are_free(cells: Any) -> bool:
 
 
 def _in_mean(
-    f: Any, domain: Any, cells: Any, norm: Any, sharpness: Sharpness | None, dtype: str, asked: Asked
+    f: Any, domain: Box, cells: Any, norm: Any, sharpness: Sharpness | None, dtype: str, asked: Asked
 ) -> Compiled:
     """Cell averages, and their L_p error."""
     exponent = _exponent(norm)

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 
 import attnforge as af
-from attnforge.compiler import Compiled
 from attnforge.zoo.citations import FEYNMAN, OURS
 from attnforge.zoo.entry import UNHURRIED, Entry
 
@@ -15,7 +14,7 @@ KIND = "graph"
 Domain = dict[str, tuple[float, float]]
 
 
-def compiled(text: str, domain: Domain, tol: float) -> Compiled:
+def compiled(text: str, domain: Domain, tol: float) -> af.Compiled:
     """The graph of a formula, or of several in brackets."""
     return af.compile(text, domain, tol, construction="graph", effort=UNHURRIED)
 

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 import attnforge as af
-from attnforge.anchors import Adaptive
 from attnforge.zoo.citations import HU, LIU
 from attnforge.zoo.entry import UNHURRIED, Entry
 
@@ -58,7 +57,7 @@ ENTRIES = (
         "x in [0, 1]",
         "one head; cells are halved where the function varies most, their keys score as a power diagram",
         LIU,
-        lambda: af.constructions.max_affine("x^8", {"x": (0, 1)}, cells=Adaptive(16), effort=UNHURRIED),
+        lambda: af.constructions.max_affine("x^8", {"x": (0, 1)}, cells=af.anchors.Adaptive(16), effort=UNHURRIED),
     ),
     Entry(
         "cells_as_tokens",

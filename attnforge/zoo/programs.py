@@ -36,6 +36,7 @@ def entry(program: Program) -> Entry:
     inputs = f"1 to {length} of {len(program.vocabulary)} tokens, {program.vocabulary[0]!r}, {program.vocabulary[1]!r}"
     more = ", ..." if len(program.vocabulary) > 2 else ""
     mechanism = " ".join((inspect.getdoc(program.make) or "").split()).rstrip(".")
+    mechanism = mechanism[:1].lower() + mechanism[1:]
     citation = CITATIONS.get(program.name, RASP)
     return Entry(
         program.name, KIND, program.description, inputs + more, mechanism, citation, partial(compiled, program)

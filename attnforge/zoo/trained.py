@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import attnforge as af
-from attnforge.compiler import Compiled
 from attnforge.zoo.entry import UNHURRIED, Entry
 from attnforge.zoo.perceptron import Layer, perceptron
 
@@ -27,7 +26,7 @@ def stored(name: str) -> list[Layer]:
     return [(arrays[f"weight{i}"], arrays[f"bias{i}"]) for i in range(len(arrays) // 2)]
 
 
-def compiled(name: str, activation: str, lower: float, upper: float, tol: float, classes: bool = False) -> Compiled:
+def compiled(name: str, activation: str, lower: float, upper: float, tol: float, classes: bool = False) -> af.Compiled:
     """The network on a box, its outputs turned into probabilities where it tells ``classes``."""
     from torch import nn
 
@@ -38,7 +37,7 @@ def compiled(name: str, activation: str, lower: float, upper: float, tol: float,
 
 
 def trained(
-    name: str, computes: str, inputs: str, mechanism: str, by: str, data: str, build: partial[Compiled]
+    name: str, computes: str, inputs: str, mechanism: str, by: str, data: str, build: partial[af.Compiled]
 ) -> Entry:
     """A record of a network that was trained."""
     return Entry(name, KIND, computes, inputs, mechanism, f"weights trained by {by}, then compiled; {data}", build)
