@@ -15,8 +15,8 @@ import attnforge as af
 
 def errors(net: af.Compiled, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """How far the network is from its target at these points."""
-    values: npt.NDArray[np.float64] = np.asarray(net(points))
-    return np.abs(values - (np.sin(8 * points) + np.abs(points)))
+    difference: npt.NDArray[np.float64] = np.abs(net(points) - (np.sin(8 * points) + np.abs(points)))
+    return difference
 
 
 def main() -> None:

@@ -46,6 +46,7 @@ MISSING = {
     "sklearn": "import attnforge.sklearn",
     "cluster": NET + "af.certify(net, cluster='tcp://127.0.0.1:1')",
     "parquet": "from attnforge.cli import app; app(['compile', '--table', 'f.parquet'])",
+    "web": "from attnforge.cli import app; app(['explore'])",
 }
 """What needs an extra; without it, each says how to install it."""
 WITHOUT_A_DOOR = {
@@ -55,6 +56,7 @@ WITHOUT_A_DOOR = {
     "docs": "of a checkout",
     "test": "of a checkout",
     "dev": "of a checkout",
+    "browser": "of a checkout",
 }
 
 

@@ -7,8 +7,8 @@ saturation of relative size $e^{-\pi^2/c}$ (:mod:`attnforge.anchors.saturation`)
 (:mod:`attnforge.anchors.mesh`): still one head. Grids of several inputs are products:
 :mod:`attnforge.anchors.grid_fit`.
 
-A theorem's bound for fitted values would be a constant times the smoothness of f, which is unknown or useless; what is
-stated is the largest error seen.
+A theorem's bound for fitted values would be a constant times the smoothness of f, which is unknown or useless. So no
+bound is stated before the weights are there; the certificate then encloses what they compute.
 """
 
 from __future__ import annotations
