@@ -75,7 +75,7 @@ def bound_relu_network(network: Network, target: Target, domain: Box, machine: M
     if not isinstance(target, ReluNetwork):
         raise CertificateError("This network claims to be a ReLU network", target.describe(), "Pass its own target")
     lower, upper = (np.atleast_2d(bound) for bound in (domain.lower, domain.upper))
-    state, layers = _start(lower.min(axis=0), upper.max(axis=0), machine), list(network.layers)
+    state, layers = started(lower.min(axis=0), upper.max(axis=0), machine), list(network.layers)
     for stage in target.stages:
         if isinstance(stage, Affine):
             state = _affine(stage, _next(layers, Linear), _plain(state), machine)
@@ -92,14 +92,14 @@ def bound_relu_network(network: Network, target: Target, domain: Box, machine: M
     return dict(zip(PARTS, error[worst].tolist(), strict=True))
 
 
-def _start(low: Array, high: Array, machine: Machine) -> State:
+def started(low: Array, high: Array, machine: Machine) -> State:
     """The inputs, rounded to the dtype unless it is float64."""
     box, registers = Balls.between(low, high), Registers()
-    noise = _columns(Up.of(box.rad), machine.cast(Up.between(low, high)))
+    noise = columns(Up.of(box.rad), machine.cast(Up.between(low, high)))
     return State(registers, registers.start(noise), Place(low, high, Balls.exact(box.mid), noise))
 
 
-def _columns(moved: Up, rounding: Up) -> Up:
+def columns(moved: Up, rounding: Up) -> Up:
     """Errors (m, 4) with these two parts."""
     none = np.zeros_like(moved.values)
     return Up(np.stack([moved.values, none, none, rounding.values], axis=-1))
@@ -126,13 +126,13 @@ def _affine(stage: Affine, layer: Layer, state: State, machine: Machine) -> Stat
     weight, bias, one = _matrices(layer, stage)
     place, weights = state.place, Balls.exact(stage.weight)
     made = _departure(stage, weight, bias, place.size) + _rounding(weight, bias, place, machine)
-    forms = state.registers.read({state.block: weights}, _columns(made * 0.0, made))
+    forms = state.registers.read({state.block: weights}, columns(made * 0.0, made))
     middle = (place.middle[None] @ weights)[0] + Balls.exact(stage.bias)
-    low, high = _within(middle, forms.error, *interval_stage(stage, place.low, place.high))
+    low, high = within(middle, forms.error, *interval_stage(stage, place.low, place.high))
     return replace(state, place=Place(low, high, middle, forms.error), forms=forms, one=one)
 
 
-def _within(middle: Balls, error: Up, low: Array, high: Array) -> tuple[Array, Array]:
+def within(middle: Balls, error: Up, low: Array, high: Array) -> tuple[Array, Array]:
     """The smaller of two enclosures: [low, high], and all that is not further from the middle than the noise allows."""
     reach = (Up.of(middle.rad) + error[:, MOVED]).values
     below, above = np.nextafter(middle.mid - reach, -np.inf), np.nextafter(middle.mid + reach, np.inf)
@@ -189,23 +189,23 @@ def _activation(stage: Activation, layer: Layer, state: State, machine: Machine)
     if len(layer.heads) != expected:
         raise CertificateError(f"The activation has {expected} heads, one a neuron", f"{len(layer.heads)}")
     for head in layer.heads:
-        _check_alone(head)
+        check_alone(head)
     local, *clamp = _neurons(layer.heads[:n], stage, place, state.one, machine)
     ends = interval_stage(stage, place.low, place.high)
     if stage.slope:
         copied = _copied(layer.heads[n], stage, place, state.one, machine)
         written = Up.between(*ends) + place.error[:, 1:].sum() * max(1.0, abs(stage.slope)) + local.sum() + copied
-        local = local + _columns(copied * 0.0, copied + written * gamma(3, machine.roundoff))[:, 1:]
+        local = local + columns(copied * 0.0, copied + written * gamma(3, machine.roundoff))[:, 1:]
     noise = Up(np.hstack([np.zeros((n, 1)), local.values]))
-    block = state.registers.write(forms, _slopes(stage.slope, *place.run, *clamp), noise)
+    block = state.registers.write(forms, slopes_between(stage.slope, *place.run, *clamp), noise)
     error = state.registers.error(block)
     below, above = (place.middle.mid - place.middle.rad, place.middle.mid + place.middle.rad)
     middle = Balls.between(*interval_stage(stage, np.nextafter(below, -np.inf), np.nextafter(above, np.inf)))
-    low, high = _within(middle, error, *ends)
+    low, high = within(middle, error, *ends)
     return State(state.registers, block, Place(low, high, middle, error))
 
 
-def _slopes(slope: float, low: Array, high: Array, a: Array, b: Array) -> Balls:
+def slopes_between(slope: float, low: Array, high: Array, a: Array, b: Array) -> Balls:
     """The slopes on [low, high] of what heads compute in place of the activation: 1 in [a, b], the stage's beyond."""
     inside, outside = (high > a) & (low < b), (low < a) | (high > b)
     least = np.where(inside & ~outside, 1.0, np.where(inside, min(1.0, slope), slope))
@@ -214,7 +214,7 @@ def _slopes(slope: float, low: Array, high: Array, a: Array, b: Array) -> Balls:
     return Balls(slopes.mid, np.where(least == most, 0.0, slopes.rad))
 
 
-def _check_alone(head: Head) -> None:
+def check_alone(head: Head) -> None:
     """Raise unless every token asks and, beside memory, attends to itself only: any number is as good as one."""
     if head.query_rows.indices is not None or (head.key_rows is not None and head.key_rows.kind != "own"):
         raise CertificateError("Every token asks the heads of an activation, about itself", "another row set")
@@ -231,7 +231,7 @@ def _neurons(
     weights = np.array([_written(j, head, len(heads)) for j, head in enumerate(heads)])
     local, (a, b) = np.zeros((len(heads), 3)), (np.empty(len(heads)) for _ in range(2))
     for j, head in enumerate(heads):
-        a[j], b[j] = _interval(stage, head, low[j], high[j])
+        a[j], b[j] = interval(stage, head, low[j], high[j])
     ends = Balls.exact(a), Balls.exact(b)
     form = TruncatedForm(Balls.exact(np.eye(len(heads), len(low))), Balls.exact(np.zeros(len(heads))), *ends)
     alone = [replace(head, output=np.ones((1, 1))) for head in heads]
@@ -269,7 +269,7 @@ def _anchored(head: Head, j: int, form: TruncatedForm, low: Array, high: Array, 
     return [parts[part] for part in PARTS]
 
 
-def _interval(stage: Activation, head: Head, low: float, high: float) -> tuple[float, float]:
+def interval(stage: Activation, head: Head, low: float, high: float) -> tuple[float, float]:
     """The interval of the clamp; a missing end lies at the head's last anchor, or beyond the run's range for a gate."""
     a, b = stage.lower, stage.upper
     if head.key_rows is None and head.memory_values is not None:

@@ -24,6 +24,8 @@ from attnforge.certification.enclosure.stack import prove_stack
 from attnforge.certification.graph.layout import is_graph
 from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.in_context.head import bound_head
+from attnforge.certification.neuron_directions import bound_turned
+from attnforge.certification.read_out import has_read_out, prove_read_out
 from attnforge.certification.retrieval import bound_retrieval
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.three_keys import bound_gate
@@ -190,7 +192,13 @@ def _rectified(statement: Statement) -> Proof:
     """A ReLU network, or the one that a piecewise affine formula is."""
     target = statement.target
     exact = target.rectified() if isinstance(target, Formula) else target
-    return Proof(bound_relu_network(statement.run, exact, statement.domain, statement.machine))
+    try:
+        return Proof(bound_relu_network(statement.run, exact, statement.domain, statement.machine))
+    except CertificateError as reason:
+        try:
+            return Proof(bound_turned(statement.run, exact, statement.domain, statement.machine))
+        except CertificateError:
+            raise reason from None
 
 
 def _enclosed(statement: Statement) -> Proof:
@@ -299,6 +307,7 @@ RULES = (
     Rule(_CELLS, lambda statement: _has_one_layer(statement) and (not _is_soft(statement) or _is_mixed(statement))),
     Rule(_enclosed, _is_soft),
     Rule(_CELLS, _is_soft, last=True),
+    Rule(lambda statement: prove_read_out(statement, prove), lambda statement: has_read_out(statement.run)),
     Rule(prove_rows, _is(Formula, TruncatedLinear)),
     Rule(_stacked, _is(Formula, TruncatedLinear), last=True),
 )

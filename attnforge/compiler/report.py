@@ -139,7 +139,7 @@ def _domain(box: Box, names: tuple[str, ...] | None) -> str:
 
 
 def _sharpness(compiled: Compiled) -> str:
-    claims = [head.claims for head in compiled.network.heads if head.claims is not None]
+    claims = [each for head in compiled.network.heads if (each := head.claims) is not None and each.sharpness]
     if not claims:
         return "not claimed"
     beta = claims[-1].sharpness

@@ -54,9 +54,10 @@ class HeadLabel:
     """One head: what it claims to be, which columns it reads and writes, where its keys stand.
 
     ``queries``, ``keys_read``, ``values_read`` and ``writes`` are the names of columns with a weight. ``formula`` is
-    what it claims to write, in these names; ``formula_error`` by how much that was off at points of the domain, at
-    most, which is a measurement and no bound. ``along`` are the forms on which ``places`` (keys, r) are coordinates,
-    ``forms`` (r, D + 1) the same as weights and offsets of the inputs, where they are claimed to be of these.
+    what it claims to write, in these names where it writes one column; ``formula_error`` by how much that was off at
+    points of the domain, at most, which is a measurement and no bound. ``along`` are the forms on which ``places``
+    (keys, r) are coordinates, ``forms`` (r, D + 1) the same as weights and offsets of the inputs, where they are
+    claimed to be of these.
     """
 
     layer: int
@@ -312,7 +313,7 @@ def _head(
         layer,
         number,
         None if claims is None else claims.construction,
-        None if formula is None else _in_names(formula, state),
+        formula if formula is None or len(_names(after, head.output.T)) != 1 else _in_names(formula, state),
         error,
         _names(state, head.query),
         _names(state, head.key) if read else (),

@@ -12,15 +12,16 @@ clamp(x0 + 2 x1 + 1/2, -1, 1) of every token, to rounding
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from attnforge.zoo import knobs
 from attnforge.zoo.entry import Catalogue, Entry, Size
 from attnforge.zoo.registry import entries
 
 if TYPE_CHECKING:
     from attnforge.zoo.entry import Built
 
-__all__ = ["Catalogue", "Entry", "Size", "entries", "get", "list"]
+__all__ = ["Catalogue", "Entry", "Size", "entries", "get", "knobs", "list"]
 
 
 def list(kind: str | None = None) -> builtins.list[str]:
@@ -31,11 +32,20 @@ def list(kind: str | None = None) -> builtins.list[str]:
     return builtins.list(entries.of_kind(kind))
 
 
-def get(name: str) -> Built:
+def get(
+    name: str,
+    *,
+    basis: int | Literal["random"] | None = None,
+    distractors: int = 0,
+    superposed: int | float | None = None,
+    noise: float = 0.0,
+    seed: int = 0,
+) -> Built:
     """Build a network of the zoo, with its certificate; the same bytes every time.
 
     What it is called with, and what its heads do, ``entries[name]`` says. ``net.causal_graph()`` says who reads whom,
-    ``net.labels()`` what every head, key and column is.
+    ``net.labels()`` what every head, key and column is. The other arguments turn :mod:`attnforge.zoo.knobs`, which hide
+    the mechanism and keep the function; what they make is certified anew.
 
     >>> net = get("lorenz")
     >>> net([1.0, 2.0, 3.0]).round(6).tolist()
@@ -46,5 +56,9 @@ def get(name: str) -> Built:
     output 0 <- x, y
     output 1 <- x, y, L0H0
     output 2 <- y, z, L0H1
+    >>> hidden = get("lorenz", basis="random", distractors=1)
+    >>> hidden.heads, hidden.certificate.status
+    (3, 'proved')
     """
-    return entries.find(name).build()
+    built = entries.find(name).build()
+    return knobs.apply(built, basis=basis, distractors=distractors, superposed=superposed, noise=noise, seed=seed)

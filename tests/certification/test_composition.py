@@ -11,7 +11,7 @@ from torch import nn
 
 import attnforge as af
 from attnforge.balls import MACHINES
-from attnforge.certification.composition import _slopes
+from attnforge.certification.composition import slopes_between
 from attnforge.network import Attention
 
 ACTIVATIONS = (nn.ReLU, nn.ReLU, lambda: nn.LeakyReLU(0.2), lambda: nn.Hardtanh(-0.7, 0.9), nn.ReLU6)
@@ -64,10 +64,10 @@ def test_bounds_do_not_explode_with_depth():
 def test_slopes_are_known_where_no_kink_is():
     low, high = np.array([-2.0, -2.0, 0.0, 0.5, 0.5, 3.0]), np.array([-1.0, 0.5, 1.0, 2.0, 4.0, 4.0])
     a, b = np.zeros(6), np.full(6, 2.0)
-    slopes = _slopes(0.0, low, high, a, b)
+    slopes = slopes_between(0.0, low, high, a, b)
     assert slopes.mid.tolist() == [0.0, 0.5, 1.0, 1.0, 0.5, 0.0]
     assert np.round(slopes.rad, 9).tolist() == [0.0, 0.5, 0.0, 0.0, 0.5, 0.0]
-    falling = _slopes(-0.5, low, high, a, b)
+    falling = slopes_between(-0.5, low, high, a, b)
     assert falling.mid.tolist() == [-0.5, 0.25, 1.0, 1.0, 0.25, -0.5]
     assert np.round(falling.rad, 9).tolist() == [0.0, 0.75, 0.0, 0.0, 0.75, 0.0]
 

@@ -23,11 +23,12 @@ def judge_mutations(name: str, each: int, seed: int = 0, effort: Effort = NORMAL
     """``each`` mutations of every field and array of the network of this name, proved with this effort."""
     tally, rng = Tally(), np.random.default_rng([seed, *name.encode()])
     for mutation in mutations(built(name).network, rng, each):
-        _judge(built(name), mutation, effort, tally, f"{name}, {mutation.what}")
+        judge(built(name), mutation, effort, tally, f"{name}, {mutation.what}")
     return tally
 
 
-def _judge(net: Compiled, mutation: Mutation, effort: Effort, tally: Tally, where: str) -> None:
+def judge(net: Compiled, mutation: Mutation, effort: Effort, tally: Tally, where: str) -> None:
+    """One of them, by both."""
     tally.counts["mutations"] += 1
     try:
         network = mutation.make()

@@ -19,17 +19,19 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Machine, Up, upper
-from attnforge.certification.graph.layout import REMEDY, Written, claimed_formula
+from attnforge.certification.graph.layout import REMEDY, Written, claimed_formula, claims_formula, left
 from attnforge.certification.stream import Stream, folded, is_distractor, mean_sizes, plain_map
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets.expression.intervals import Interval, absolute
+from attnforge.targets.expression.simplify import ONE
 from attnforge.targets.expression.tree import Node, variables
 from attnforge.targets.graph import number_of
 
 Array = npt.NDArray[np.float64]
 
 MEANT = 2.0**-40  # of the largest weight of an output: below, it is noise, above, it is compared with the target
+SAID = 2.0**-20  # the same where the only head must write what the target leaves: noise would be left to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +47,18 @@ class Source:
 class Directions:
     """The heads of a network on registers: which they are, what they read, and what a run adds to that."""
 
-    def __init__(self, network: Network, machine: Machine) -> None:
+    def __init__(self, network: Network, target: object, machine: Machine) -> None:
         self.network, self.machine = network, machine
         self.inputs, self.total = network.features, 1 + network.features + len(network.heads)
         self.count = self.total - sum(map(is_distractor, network.heads))
-        self.layers = _layers(network, self.count)
+        unsaid = self.count == self.inputs + 2 and not any(map(claims_formula, network.heads))
+        self.layers = _layers(network, self.count, ONE if unsaid else None)
         exact = _Walk(self, [0.0] * self.count).to_the_end()
         self._all_read = exact.outputs()[0]
-        self._is_meant = np.abs(self._all_read) >= MEANT * np.abs(self._all_read).max(axis=0)
+        self._is_meant = np.abs(self._all_read) >= (SAID if unsaid else MEANT) * np.abs(self._all_read).max(axis=0)
         self._is_meant[self.count :] = False
+        if unsaid:
+            self.layers = _layers(network, self.count, left(target, self.read_out, self.count - 1))
 
     @property
     def written(self) -> list[Written]:
@@ -156,8 +161,11 @@ def _bounds(ranges: Sequence[Interval]) -> list[float]:
     return [1.0, *(upper(absolute(each).upper) for each in ranges)]
 
 
-def _layers(network: Network, count: int) -> list[Linear | list[Source]]:
-    """Between the first map and the last: linear maps, and heads with their numbers, distractors' from ``count`` on."""
+def _layers(network: Network, count: int, only: Node | None) -> list[Linear | list[Source]]:
+    """Between the first map and the last: linear maps, and heads with their numbers, distractors' from ``count`` on.
+
+    ``only`` is what the only head writes, where it claims nothing.
+    """
     claimed: Iterator[int] = iter(range(1 + network.features, count + 1))
     distracting = iter(range(count, count + len(network.heads)))
     layers: list[Linear | list[Source]] = []
@@ -174,7 +182,7 @@ def _layers(network: Network, count: int) -> list[Linear | list[Source]]:
         first, sources = next(claimed), []
         claimed = chain([first], claimed)
         for head in layer.heads:
-            tree = None if is_distractor(head) else _earlier(claimed_formula(head), first)
+            tree = None if is_distractor(head) else _earlier(only or claimed_formula(head), first)
             sources.append(Source(head, next(distracting if tree is None else claimed), depth, tree))
         layers.append(sources)
     return layers

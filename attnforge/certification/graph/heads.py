@@ -89,7 +89,7 @@ class _Small:
         ends = [registers[p - 1] for p in numbers[1:]]
         low = np.array([1.0, *(from_below(end.lower) for end in ends)])
         high = np.array([1.0, *(upper(end.upper) for end in ends)])
-        small = _with_noise(replace(head, **some, output=head.output[:, [column]], claims=None), written.noise)
+        small = with_noise(replace(head, **some, output=head.output[:, [column]], claims=None), written.noise)
         more = len(small.query) - len(numbers)
         sides = np.append(low, -np.ones(more)), np.append(high, np.ones(more))
         return cls(small, [*numbers, *[NOBODY] * more], one_token(small), *sides)
@@ -108,7 +108,7 @@ class _Small:
         return Frame(weights, int(np.argmax(moves)), low, high, form.offset)
 
 
-def _with_noise(head: Head, noise: Noise) -> Head:
+def with_noise(head: Head, noise: Noise) -> Head:
     """The head with a register in [-1, 1] more for every number that is disturbed, which it reads with that size.
 
     Queries and values are; and the score of the own key, by a feature that is 1 in queries and 0 in constant keys.

@@ -62,8 +62,8 @@ def is_graph(network: Network) -> bool:
     if not adds or not isinstance(first, Linear) or not isinstance(last, Linear) or network.tokens != 1:
         return False
     claiming = [head for head in network.heads if not is_distractor(head)]
-    claimed = bool(claiming) and all(head.claims is not None and head.claims.formula for head in claiming)
-    return claimed or (len(network.heads) == 1 and last.terms[0].map is not None and last.terms[0].map.shape[1] == 1)
+    claimed = bool(claiming) and all(map(claims_formula, claiming))
+    return claimed or (len(claiming) == 1 and last.terms[0].map is not None and last.terms[0].map.shape[1] == 1)
 
 
 def read_columns(network: Network, target: object) -> Columns:
@@ -109,9 +109,13 @@ def _written(head: Head, depth: int, width: int, target: object, weights: Array)
     alone = head.query_rows.indices is None and (head.key_rows is None or head.key_rows.kind == "own")
     if len(columns) != 1 or not alone or head.output.shape[1] != width:
         raise CertificateError("A head asks and reads its own token, and writes one register", "another", REMEDY)
-    claims = head.claims is not None and head.claims.formula is not None
-    tree = claimed_formula(head) if claims else _left(target, weights, int(columns[0]))
+    tree = claimed_formula(head) if claims_formula(head) else left(target, weights, int(columns[0]))
     return Written(head, int(columns[0]), tree, depth)
+
+
+def claims_formula(head: Head) -> bool:
+    """Whether it says what it writes."""
+    return head.claims is not None and bool(head.claims.formula)
 
 
 def claimed_formula(head: Head) -> Node:
@@ -125,7 +129,7 @@ def claimed_formula(head: Head) -> Node:
         raise CertificateError("A register is a formula of registers", str(reason)[:80], REMEDY) from None
 
 
-def _left(target: object, weights: Array, column: int) -> Node:
+def left(target: object, weights: Array, column: int) -> Node:
     """What the only head must write where nothing is claimed: the target, without what is read from the inputs."""
     (tree, *more), names = trees_of(target)
     if more:

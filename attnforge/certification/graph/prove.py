@@ -176,7 +176,7 @@ def _layout(run: Network, target: object, model: Machine) -> Columns | Direction
         return read_columns(run, target)
     except CertificateError as reason:
         try:
-            return Directions(run, model)
+            return Directions(run, target, model)
         except CertificateError:
             raise reason from None
 

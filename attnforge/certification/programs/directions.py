@@ -122,7 +122,9 @@ class Directions:
         return kept, off + self.sizes(left)
 
     def _mean_sizes(self, head: Head) -> list[float]:
-        """Of a distractor's numbers: those of its values."""
+        """Of a distractor's numbers: those of its values, in sequences of any length."""
+        if any(rows is not None and rows.indices is not None for rows in (head.query_rows, head.key_rows)):
+            raise CertificateError("All tokens ask a distractor, and are its keys", "some, by number", REMEDY)
         value = Up.zeros(len(head.output))
         if head.value is not None:
             weights, off = self.stream.read(head.value, self.sizes)

@@ -28,8 +28,8 @@ LISTED = 10_000  # keys of which places are compared one by one
 
 
 def claimed_sharpness(claims: Claims | None) -> float | None:
-    """The c that a head claims; None where it claims none, or is no row of anchors."""
-    if claims is None or claims.construction == "gate" or len(claims.positions) < 2:
+    """The c that a head claims; None where it claims none or zero, or is no row of anchors."""
+    if claims is None or claims.construction == "gate" or len(claims.positions) < 2 or not claims.sharpness:
         return None
     if claims.construction not in PER_LENGTH:
         return claims.sharpness
