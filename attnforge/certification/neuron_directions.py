@@ -34,7 +34,7 @@ from attnforge.certification.three_keys import PARTS, bound_layer
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Network
-from attnforge.targets import Activation, Affine, Box, ReluNetwork, TruncatedForm
+from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm
 from attnforge.targets.relu_network import interval_stage
 
 Array = npt.NDArray[np.float64]
@@ -63,8 +63,10 @@ class Sources:
         return (Up(known)[None] @ Up.of(weights))[0]
 
 
-def bound_turned(network: Network, target: ReluNetwork, domain: Box, machine: Machine) -> dict[str, float]:
+def bound_turned(network: Network, target: Target, domain: Box, machine: Machine) -> dict[str, float]:
     """Named parts of the error at the output where their sum is largest."""
+    if not isinstance(target, ReluNetwork):
+        raise CertificateError("Neurons are compared with those of a ReLU network", target.describe(), REMEDY)
     lower, upper = (np.atleast_2d(bound) for bound in (domain.lower, domain.upper))
     begun = started(lower.min(axis=0), upper.max(axis=0), machine)
     sources = Sources(begun.registers, begun.block, begun.place, Up.zeros(0))
@@ -165,7 +167,8 @@ def _gate(
     )
     weights = np.concatenate([np.zeros(1), stage.weight[:, j], np.zeros(more)])[None]
     numbers = (Balls.exact(np.array([each])) for each in (float(stage.bias[j]), *ends))
-    return bound_layer([small], TruncatedForm(Balls.exact(weights), *numbers), low, high, machine)[0]
+    form = TruncatedForm(Balls.exact(weights), *numbers)
+    return np.asarray(bound_layer([small], form, low, high, machine)[0])
 
 
 def _mean(head: Head, sources: Sources, stream: Stream, machine: Machine) -> Up:

@@ -11,7 +11,7 @@ matters is charged for all that it can do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.stream import Stream, is_distractor, mean_sizes, plain_map
 from attnforge.certification.tokens import Tokens, count_roundings, gammas, linear, project, whole_input
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Linear, Network
+from attnforge.network import Attention, Head, Layer, Linear, Network
 
 Array = npt.NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def _folded(head: Head, weights: Array, machine: Machine) -> Array:
     return np.asarray(round_to(head.output @ weights, machine.name), dtype=np.float64)
 
 
-def _sizes(attention: Attention, before: list[object], statement: Statement) -> Up:
+def _sizes(attention: Attention, before: Sequence[Layer], statement: Statement) -> Up:
     """Of all numbers (v in all) that heads compute before their output maps, as the run has them."""
     box, run, machine = statement.domain, statement.run, statement.machine
     lower, upper = (end.reshape(-1, run.features) for end in (box.lower, box.upper))

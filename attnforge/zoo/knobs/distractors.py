@@ -31,7 +31,7 @@ Array = npt.NDArray[np.float64]
 
 def with_distractors(network: Network, count: int, rng: np.random.Generator) -> Network:
     """The network with ``count`` further heads in every layer of attention that writes into a hidden stream."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if type(count) is not int or count < 1:
         raise TargetError("`distractors` is a number of heads a layer", repr(count)[:40], "Use 0, 1, 2, ..")
     ended, streams = network, _written_streams(network)
     if not streams:
