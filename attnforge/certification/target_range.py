@@ -79,6 +79,17 @@ def enclosed_range(target: Target, inputs: int) -> Range:
     raise TargetError(wanted, target.describe(), "Ask for net.range, which needs no target, or give a formula")
 
 
+def target_models(target: Target, inputs: Models) -> Models:
+    """The outputs (B, K) of formulas or of a ReLU network of one token, its inputs (B, D) being models."""
+    if isinstance(target, Formula | Formulas):
+        trees = (target.tree,) if isinstance(target, Formula) else target.trees
+        return Models.joined([_model(tree, target.names, inputs).shaped(-1, 1) for tree in trees], -1)
+    if isinstance(target, ReluNetwork):
+        return _run(target, inputs.shaped(-1, 1, target.features)).shaped(inputs.shape[0], -1)
+    wanted = "A target is enclosed as a function of its inputs where it can be read: formulas, ReLU networks"
+    raise TargetError(wanted, target.describe(), "Give a formula")
+
+
 def values_at(target: Target, points: Array) -> Balls:
     """Values (B, K) at points (B, D), all outputs of all tokens in a row: a formula's enclosed, a callable's as given.
 
@@ -151,12 +162,16 @@ def _rectified(target: ReluNetwork, _: int) -> Range:
     def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
         boxes, size = lower.shape
         state = Models.variables(degrees(size, 1), lower, upper).shaped(boxes, size // target.features, target.features)
-        for stage in target.stages:
-            state = _stage(stage, state)
-        low, high = state.range()
+        low, high = _run(target, state).range()
         return low.reshape(boxes, -1), high.reshape(boxes, -1)
 
     return bounds_on
+
+
+def _run(target: ReluNetwork, state: Models) -> Models:
+    for stage in target.stages:
+        state = _stage(stage, state)
+    return state
 
 
 def _stage(stage: Affine | Activation, state: Models) -> Models:

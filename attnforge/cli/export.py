@@ -23,8 +23,10 @@ Example:
   attnforge export f.safetensors --to onnx -o f.onnx
   attnforge export f.safetensors --to torch -o f_torch
   attnforge export f.safetensors --to transformer-lens -o f_lens
+  attnforge export f.safetensors --to vnnlib -o f_instances
 
-onnx is one file; other formats are folders, of weights and a script that runs without attnforge."""
+onnx is one file; other formats are folders, of weights and a script that runs without attnforge. vnnlib is a folder
+of an ONNX file and properties of it for verifiers, with known answers."""
 
 
 def run(

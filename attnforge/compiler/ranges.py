@@ -12,7 +12,7 @@ from attnforge.certification.output_range import output_range, target_range
 from attnforge.compiler.inside import inside
 from attnforge.effort import Effort, as_effort
 from attnforge.errors import CertificateError, DomainError, RefusalError
-from attnforge.targets import Box, JointFunction, PromptFormula, PromptTarget, as_box
+from attnforge.targets import Box, JointFunction, PromptFormula, PromptTarget, as_box, part_of
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled
@@ -69,22 +69,13 @@ def _checked(net: Compiled, box: Any) -> Box:
 
 
 def _given(net: Compiled, box: Any) -> Box:
-    """The box, by names those of the inputs, of which some may be missing: these keep their whole interval."""
-    names, target = net.target.names, net.target
+    """The box as people write it, of two inputs by their names."""
+    target = net.target
     if isinstance(target, JointFunction) and isinstance(box, Mapping) and set(box) == {"X", "Y"}:
         parts = [as_box(box["X"])[0].fixed(target.keys.shape), as_box(box["Y"])[0].fixed(target.query.shape)]
         lower, upper = (np.concatenate([getattr(each, end).ravel() for each in parts]) for end in ("lower", "upper"))
         return Box(lower, upper)
-    found, named = as_box(box)
-    if named is None:
-        return found
-    if names is None or not set(named) <= set(names):
-        expected = "not named" if names is None else ", ".join(names)
-        raise DomainError(f"The inputs of this network are {expected}", ", ".join(named), "Use these names")
-    lower, upper = net.domain.lower.copy(), net.domain.upper.copy()
-    for name, low, high in zip(named, found.lower, found.upper, strict=True):
-        lower[names.index(name)], upper[names.index(name)] = low, high
-    return Box(lower, upper)
+    return part_of(net.domain, net.target.names, box)
 
 
 def _shaped(net: Compiled, box: Box) -> Box:

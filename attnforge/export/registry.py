@@ -46,6 +46,17 @@ _RECORDS = (
         refuses="half types; more than 1,056 positions (constant keys of the largest head, tokens, one sink); more "
         "than 2^27 weights; any number of tokens, unless `tokens=` says how many at most",
     ),
+    Format(
+        "vnnlib",
+        lambda: import_module("attnforge.export.to_vnnlib").vnnlib,
+        writes="a folder: `network.onnx`, properties `vnnlib/*.vnnlib`, `instances.csv`, `answers.json`",
+        takes="`x` (batch, d); a property names its entries `X_0`, ..., and those of `y` `Y_0`, ...",
+        runs_with="a verifier, or onnxruntime",
+        refuses="half types; what has no proved bound; all but functions of one point whose target is a formula or a "
+        "ReLU network; bare networks",
+        extra="onnx",
+        packages=("onnx",),
+    ),
 )
 
 FORMATS = {record.name: record for record in _RECORDS}

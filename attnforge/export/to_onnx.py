@@ -23,16 +23,20 @@ def onnx(model: Any, path: str | os.PathLike[str], dtype: DType | None = None) -
 
     A function of d inputs takes ``x`` (batch, d), tokens (batch, n, d); two inputs are ``X`` and ``Y``.
     """
+    write_file(path, onnx_model(exported(model, dtype)))
+
+
+def onnx_model(found: Exported) -> bytes:
+    """The file's contents."""
     import onnx as library
 
-    found = exported(model, dtype)
     program = lowered(found.network)
     size = sum(array.nbytes for array in program.constants.values())
     if size > LARGEST:
         raise RefusalError("An ONNX file holds at most 2 GB", f"{size:,} bytes of weights", "Use the torch format")
     proto = _Graph(library, found, program).model()
     library.checker.check_model(proto)
-    write_file(path, proto.SerializeToString())
+    return bytes(proto.SerializeToString())
 
 
 class _Graph:

@@ -1,6 +1,6 @@
 """What is to be approximated: targets, the boxes they live on, and what is known of their regularity."""
 
-from attnforge.targets.domain import Box, as_box
+from attnforge.targets.domain import Box, as_box, part_of
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
@@ -46,5 +46,6 @@ __all__ = [
     "as_box",
     "as_lipschitz",
     "as_table",
+    "part_of",
     "target_from_data",
 ]

@@ -91,6 +91,20 @@ def as_box(domain: Any) -> tuple[Box, tuple[str, ...] | None]:
     raise DomainError("A domain is a mapping of names to intervals, a list of intervals or a Box", repr(domain), remedy)
 
 
+def part_of(domain: Box, names: tuple[str, ...] | None, given: Any) -> Box:
+    """A box of some inputs of a domain, as people write it: named inputs that are missing keep their whole interval."""
+    found, named = as_box(given)
+    if named is None:
+        return found
+    if names is None or not set(named) <= set(names):
+        expected = "not named" if names is None else ", ".join(names)
+        raise DomainError(f"The inputs of this network are {expected}", ", ".join(named), "Use these names")
+    lower, upper = domain.lower.copy(), domain.upper.copy()
+    for name, low, high in zip(named, found.lower, found.upper, strict=True):
+        lower[names.index(name)], upper[names.index(name)] = low, high
+    return Box(lower, upper)
+
+
 def _measurable(box: Box) -> Box:
     """The box, after checking that its sides are zero or numbers by which one can divide."""
     with np.errstate(over="ignore"):

@@ -14,6 +14,7 @@ def test_a_saved_model_in_every_format(run, tmp_path) -> None:
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-4)
     net.save(tmp_path / "f.safetensors")
     formats = (("onnx", "f.onnx"), ("torch", "f_torch"), ("jax", "f_jax"), ("transformer-lens", "f_lens"))
+    formats = (*formats, ("vnnlib", "f_vnnlib"))
     for name, output in formats:
         result = run("export", tmp_path / "f.safetensors", "--to", name, "-o", tmp_path / output)
         assert result.exit_code == 0
@@ -25,6 +26,7 @@ def test_a_saved_model_in_every_format(run, tmp_path) -> None:
     np.testing.assert_allclose(found, [net(0.25)], atol=1e-13)
     for folder in ("f_torch", "f_lens"):
         assert (tmp_path / folder / "weights.pt").exists()
+    assert (tmp_path / "f_vnnlib" / "instances.csv").read_text().startswith("network.onnx,vnnlib/range_1.vnnlib,")
 
 
 def test_wrong_formats_and_places(run, tmp_path) -> None:
