@@ -1,7 +1,7 @@
 """Every network of the zoo: built, proved, checked, measured, and built again by another process.
 
 Run ``OMP_NUM_THREADS=1 .venv/bin/python benchmarks/zoo.py``: the table goes to ``benchmarks/results/zoo.md``, sizes to
-``attnforge/zoo/sizes.json``. Names as arguments print their rows and write nothing.
+``attnforge/zoo/sizes.json``. With names as arguments only these are built, and their rows replaced.
 """
 
 from __future__ import annotations
@@ -39,34 +39,41 @@ COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/zoo.py"
 CHECKING = 60.0  # seconds for the checker
 POINTS = 20_000  # of functions on a box; beside them risky places, and a climb from the worst
 LENGTHS, PROMPTS = (1, 3, 30, 300), 10  # tokens or examples, and prompts of each number
+LISTED = "listed points"
+COLUMNS = (
+    "network", "kind", "layers", "heads", "keys", "status", "bound", "measured", "checker", "seconds", "same bytes",
+)  # fmt: skip
 PROGRAMS = "not asked: programs hold Python functions and have no file; proved once more from the weights"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What became of an entry."""
+    """What became of an entry, as the page has it: cells of a line."""
 
-    entry: Entry
-    size: Size
-    status: str
-    bound: float | None
-    error: float
-    verdict: str
-    seconds: float
-    same: bool
+    cells: tuple[str, ...]
+
+    @staticmethod
+    def read(line: str) -> Row:
+        """A line of the table."""
+        return Row(tuple(cell.strip() for cell in line.strip().strip("|").split(" | ")))
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells[COLUMNS.index(column)]
+
+    @property
+    def name(self) -> str:
+        """Of the network."""
+        return self["network"].strip("`")
 
     @property
     def kept(self) -> bool:
         """Whether the measured error is within the bound; of tables, which have none, what the checker confirms."""
-        return self.verdict == "confirmed" if self.bound is None else self.error <= self.bound
+        if self["bound"] == LISTED:
+            return self["checker"] == "confirmed"
+        return 0 <= float(self["measured"]) <= float(self["bound"])
 
-    @property
-    def text(self) -> str:
-        """A line of the table."""
-        size, bound = self.size, "listed points" if self.bound is None else f"{self.bound:.2g}"
-        counts = f"{size.layers} | {size.heads} | {size.keys:,} | {self.status} | {bound} | {self.error:.2g}"
-        same = "yes" if self.same else "NO"
-        return f"| `{self.entry.name}` | {self.entry.kind} | {counts} | {self.verdict} | {self.seconds:.2f} | {same} |"
+    def __str__(self) -> str:
+        return f"| {' | '.join(self.cells)} |"
 
 
 def fingerprint(net: Built) -> str:
@@ -114,11 +121,13 @@ def _of_program(net: ProgramNetwork, length: int, seed: int) -> float:
 
 def _of_functional(net: PromptFunction, rng: np.random.Generator, length: int, prompts: int) -> float:
     target, own = net.target, len(net.target.features)
-    tokens = rng.uniform(target.box.lower, target.box.upper, (prompts, length, len(target.names)))
+    shares = rng.uniform(-1, 1, (prompts, length, len(target.names)))
+    shares[::2] = np.sign(shares[::2]) * np.abs(shares[::2]) ** 0.2  # spread out, as conditions on variances ask
+    tokens = target.box.lower + (target.box.upper - target.box.lower) * (1 + shares) / 2
     tokens[..., own:] = tokens[:, :1, own:]
     tokens = tokens[target.meets(tokens)]
     if not len(tokens):
-        return 0.0
+        return -np.inf  # no prompt of this length meets the conditions
     found = net(tokens[..., :own], tokens[:, 0, own:] if target.query else None)
     return float(np.abs(found - target.values(tokens.astype(np.longdouble))).max())
 
@@ -146,22 +155,24 @@ def built_elsewhere(names: list[str]) -> dict[str, str]:
     return found
 
 
-def row(entry: Entry, elsewhere: str) -> Row:
+def row(entry: Entry, elsewhere: str) -> tuple[Row, Size]:
     """Build, check and measure."""
     started = time.process_time()
     net = entry.build()
     seconds = time.process_time() - started
-    certificate, same = net.certificate, fingerprint(net) == elsewhere
-    return Row(entry, Size.of(net), certificate.status, certificate.bound, measured(net), checked(net), seconds, same)
+    size, certificate, same = Size.of(net), net.certificate, fingerprint(net) == elsewhere
+    bound = LISTED if certificate.bound is None else f"{certificate.bound:.2g}"
+    counts = (f"{size.layers}", f"{size.heads}", f"{size.keys:,}")
+    known = (certificate.status, bound, f"{measured(net):.2g}", checked(net))
+    return Row((f"`{entry.name}`", entry.kind, *counts, *known, f"{seconds:.2f}", "yes" if same else "NO")), size
 
 
 def page(rows: list[Row]) -> str:
     """The table, with what made it and what it comes to."""
-    verdicts = Counter(each.verdict.partition(":")[0] for each in rows)
+    verdicts = Counter(each["checker"].partition(":")[0] for each in rows)
     tally = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-    statuses = ", ".join(f"{count} {status}" for status, count in Counter(each.status for each in rows).items())
-    kinds = len({each.entry.kind for each in rows})
-    columns = "network | kind | layers | heads | keys | status | bound | measured | checker | seconds | same bytes"
+    statuses = ", ".join(f"{count} {status}" for status, count in Counter(each["status"] for each in rows).items())
+    kinds, same = len({each["kind"] for each in rows}), sum(each["same bytes"] == "yes" for each in rows)
     return f"""# The zoo, built
 
 Made by `{COMMAND}`. Python {platform.python_version()}, attnforge {af.__version__}, numpy {np.__version__}, torch
@@ -171,15 +182,25 @@ each of {LENGTHS} tokens or examples, of programs over {PROMPTS} random sequence
 *Same bytes*: another process built it again, and the saved models (of programs, which have no file, the networks'
 digests) are equal. The checker has {CHECKING:.0f} s for each.
 
-- {len(rows)} networks of {kinds} kinds, built in {sum(each.seconds for each in rows):.0f} s of one processor;
+- {len(rows)} networks of {kinds} kinds, built in {sum(float(each["seconds"]) for each in rows):.0f} s of one processor;
 - status: {statuses} (*sampled* are tables: nothing is said between the listed points, where the error is checked);
-- measured within the bound: {sum(each.kept for each in rows)}; same bytes: {sum(each.same for each in rows)};
+- measured within the bound: {sum(each.kept for each in rows)}; same bytes: {same};
 - the checker: {tally}.
 
-| {columns} |
-|{"---|" * len(columns.split("|"))}
-{chr(10).join(each.text for each in rows)}
+| {" | ".join(COLUMNS)} |
+|{"---|" * len(COLUMNS)}
+{chr(10).join(map(str, rows))}
 """
+
+
+def write(rows: dict[str, Row], sizes: dict[str, Size]) -> None:
+    """The page and the sizes: those of before, with these in place of theirs."""
+    before = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+    known = {each.name: each for each in map(Row.read, before) if each.cells[0].startswith("`")} | rows
+    RESULTS.write_text(page([known[name] for name in af.zoo.list() if name in known]), encoding="utf-8")
+    counts = json.loads(SIZES.read_text(encoding="utf-8")) | {name: asdict(size) for name, size in sizes.items()}
+    lines = ",\n".join(f'  "{name}": {json.dumps(counts[name])}' for name in af.zoo.list() if name in counts)
+    SIZES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -192,15 +213,11 @@ def main() -> None:
     if given.fingerprints:
         print(json.dumps({name: fingerprint(af.zoo.get(name)) for name in names}))
         return
-    elsewhere, rows = built_elsewhere(names), []
+    elsewhere, rows, sizes = built_elsewhere(names), {}, {}
     for name in names:
-        rows.append(row(af.zoo.entries[name], elsewhere[name]))
-        print(rows[-1].text, flush=True)
-    if not given.names:
-        RESULTS.write_text(page(rows), encoding="utf-8")
-        sizes = {each.entry.name: asdict(each.size) for each in rows}
-        lines = ",\n".join(f'  "{name}": {json.dumps(size)}' for name, size in sizes.items())
-        SIZES.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+        rows[name], sizes[name] = row(af.zoo.entries[name], elsewhere[name])
+        print(rows[name], flush=True)
+    write(rows, sizes)
 
 
 if __name__ == "__main__":
