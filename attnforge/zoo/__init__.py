@@ -21,7 +21,7 @@ from attnforge.zoo.registry import entries
 if TYPE_CHECKING:
     from attnforge.zoo.entry import Built
 
-__all__ = ["Catalogue", "Entry", "Size", "entries", "get", "knobs", "list"]
+__all__ = ["Catalogue", "Entry", "Size", "entries", "get", "list"]
 
 
 def list(kind: str | None = None) -> builtins.list[str]:
