@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from attnforge.errors import OutOfTimeError, RefusalError
+from attnforge.errors import OutOfTimeError, RefusalError, is_number, is_whole
 
 __all__ = [
     "EFFORTS",
@@ -83,8 +83,9 @@ class Effort:
         if not (self.seconds > 0 and self.pairs > 0 and min(self.rounds, self.tries) >= 0):
             got = f"seconds={self.seconds}, pairs={self.pairs}, rounds={self.rounds}, tries={self.tries}"
             raise RefusalError("The limits of an Effort must be positive", got, "Use 'low', 'normal' or 'high'")
-        if self.workers != -1 and not self.workers >= 1:
-            raise RefusalError("`workers` must be at least 1, or -1 for all processors", repr(self.workers), "Use 1")
+        if not is_whole(self.workers) or (self.workers != -1 and not self.workers >= 1):
+            requirement = "`workers` must be a whole number, at least 1, or -1 for all processors"
+            raise RefusalError(requirement, repr(self.workers), "Use 1")
 
     @property
     def processes(self) -> int:
@@ -187,7 +188,7 @@ _END: ContextVar[float] = ContextVar("end", default=math.inf)
 @contextmanager
 def until(seconds: float | None) -> Iterator[None]:
     """What runs inside should end after so many seconds, or when what is around it should; None changes nothing."""
-    if seconds is not None and not seconds > 0:
+    if seconds is not None and not (is_number(seconds) and seconds > 0):
         raise RefusalError("`timeout` must be a positive number of seconds", repr(seconds), "Leave it out for no limit")
     with _ending(_END.get() if seconds is None else min(_END.get(), time.monotonic() + seconds)):
         yield

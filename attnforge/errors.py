@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+
 __all__ = [
     "AttnforgeError",
     "CertificateError",
@@ -66,6 +68,16 @@ class CertificateError(AttnforgeError, ValueError):
 
 class FileFormatError(AttnforgeError, ValueError):
     """A file that is malformed, truncated, altered or too large to be trusted."""
+
+
+def is_number(value: object) -> bool:
+    """Whether a caller handed in a real number, of Python or NumPy: what else it must be is said where it is used."""
+    return isinstance(value, Real)
+
+
+def is_whole(value: object) -> bool:
+    """Whether a caller handed in a whole number, of Python or NumPy."""
+    return isinstance(value, Integral)
 
 
 def _sentence(text: str) -> str:

@@ -114,7 +114,7 @@ def connected(address: str) -> Iterator[Any]:
             _knock(address)
             client = opened.enter_context(connect(address, timeout=PATIENCE, set_as_default=False))
             client.wait_for_workers(1, timeout=PATIENCE)
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, TypeError, ValueError, TimeoutError) as error:
             requirement = "`cluster` must be the address of a Dask scheduler with workers, such as tcp://host:8786"
             got = f"{address!r}: {type(error).__name__}: {error}"
             remedy = "Start `dask scheduler` and `dask worker ADDRESS`, and try again"

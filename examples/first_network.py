@@ -35,6 +35,11 @@ def main() -> None:
     again = af.load("wave.safetensors")
     assert again.anchors == net.anchors
     gate = af.constructions.gate([1.0, -0.5], 0.25, -1, 2, domain=af.Box(-3, 3))
+    circle = af.compile(["sin(x)", "cos(x)"], {"x": ("-pi", "pi")}, tol=1e-3)
+    weights: npt.NDArray[np.float64] = circle.attention(x=0.5)[0][0]
+    own = af.constructions.tensor_grid("abs(x)", {"x": (-1, 1)}, anchors=[-1.0, -0.2, 0.0, 0.2, 1.0])
+    clamp = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=(-1.0, 0.0, 0.5, 1.0))
+    assert (weights.shape[-1], own.anchors, clamp.anchors) == (circle.network.heads[0].memory_size, 5, 4)
     print(
         f"attnforge {af.__version__}: proved {bound:.2g} with {net.anchors} keys, {gate.certificate.bound:.2g} with 3"
     )

@@ -36,6 +36,7 @@ MISTAKES = {
     "af.compil('x', {'x': (0, 1)})": 'has no attribute "compil"',
     "af.compile('x', {'x': (0, 1)}, tol='small')": 'Argument "tol"',
     "af.constructions.gate([1.0], 0.0, -1, 1).certificate.bounds": 'has no attribute "bounds"',
+    "af.constructions.tensor_grid('x', {'x': (0, 1)}, anchors={'x': 3})": 'Argument "anchors"',
 }
 """Lines of a user that mypy must not let pass, and what it says."""
 

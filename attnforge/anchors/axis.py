@@ -12,7 +12,7 @@ temperature follows the spacing, in one head. For equal gaps this is the Gaussia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,16 @@ class Axis:
         """Anchors at ``origin + places * step``, a Gaussian row of sharpness c."""
         at = np.asarray(places, dtype=np.float64)
         return cls(origin + at * step, at, at * at, 2 * c, c, origin, 1 / step, *ends, c)
+
+    @classmethod
+    def scaled(cls, positions: Array, step: float, c: float, ends: tuple[float, float]) -> Axis:
+        """Any positions with one temperature: c is that of anchors ``step`` apart, beta = c / step^2.
+
+        >>> Axis.scaled(np.array([0.0, 1.0, 4.0]), 2.0, 4.0, (0.0, 4.0)).weights(np.array([0.5])).round(3).tolist()
+        [[0.5, 0.5, 0.0]]
+        """
+        origin = float(positions[len(positions) // 2])
+        return replace(cls.row((positions - origin) / step, origin, step, c, ends), positions=positions)
 
     @classmethod
     def graded(cls, positions: Array, lower: float, upper: float, sharpness: float, origin: float) -> Axis:

@@ -16,6 +16,7 @@ smallest.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ TAME, TAMEST = 128.0, 1e3  # times f, what weights times absolute values may sum
 ACCURACIES = (1e-12, 1e-9, 1e-6, 1e-3)  # to which f is resolved where no tolerance is asked for: the first that goes
 DENSE = 2  # samples an anchor to which values are fitted where the sharpness is given; as many check them
 COARSEST = 1e-3  # of the cuts tried there
+TEMPERATURES = tuple(2.0 ** (i / 2) for i in range(-7, 6))  # tried at given positions: from 0.09, soft, to 5.7, hard
 MOST_SAMPLES, MOST_ANCHORS = 4_000_000, 4_000_000
 
 
@@ -215,18 +217,65 @@ def fit_sharpness(
     >>> len(fit.axes[0]), fit.error < 1e-11
     (57, True)
     """
-    f = _finite(f)
     axes = [_soft_axis(*ends, beta, roundoff) for ends in zip(lower, upper, counts, strict=True)]
     nodes = [np.linspace(axis.lower, axis.upper, 2 * DENSE * len(axis) + 1) for axis in axes]
+    return _fit_rows(f, lower, upper, [[axis] for axis in axes], nodes, roundoff)
+
+
+def fit_positions(
+    f: Sampled,
+    lower: Array,
+    upper: Array,
+    positions: Sequence[Array],
+    beta: float | None = None,
+    roundoff: float = 2.0**-53,
+) -> GridFit:
+    r"""Values fitted to anchors at given positions along every axis, which are all there are: ghosts, too, are given.
+
+    Scores are $\beta(2 x L - L^2)$; without $\beta$ the temperature follows the gaps (:meth:`.axis.Axis.graded`), and
+    of :data:`TEMPERATURES` c each axis has the one whose fit errs least. Values are found as in :func:`fit_sharpness`,
+    from samples in every gap.
+
+    >>> at = np.array([-1.2, -1.0, -0.4, 0.0, 0.4, 1.0, 1.2])
+    >>> fit = fit_positions(lambda x: np.sin(2 * x), np.array([-1.0]), np.array([1.0]), [at])
+    >>> fit.anchors, fit.error < 1e-3
+    (7, True)
+    """
+    rows, nodes = [], []
+    for at, *ends in zip(positions, lower.tolist(), upper.tolist(), strict=True):
+        rows.append([_graded(at, c, *ends) for c in TEMPERATURES] if beta is None else [_scaled(at, beta, *ends)])
+        gaps = np.unique(np.clip([ends[0], *at.tolist(), ends[1]], *ends))
+        dense = 2 * math.ceil(DENSE * len(at) / (len(gaps) - 1))
+        nodes.append(np.unique(np.concatenate([np.linspace(a, b, dense + 1) for a, b in itertools.pairwise(gaps)])))
+    return _fit_rows(f, lower, upper, rows, nodes, roundoff)
+
+
+def _graded(at: Array, c: float, lower: float, upper: float) -> Axis:
+    return Axis.graded(at, lower, upper, c, float(at[int(np.argmin(np.diff(at)))]))
+
+
+def _scaled(at: Array, beta: float, lower: float, upper: float) -> Axis:
+    step = float((at[-1] - at[0]) / (len(at) - 1))
+    return Axis.scaled(at, step, _per_step(beta, step), (lower, upper))
+
+
+def _fit_rows(
+    f: Sampled, lower: Array, upper: Array, rows: Sequence[Sequence[Axis]], nodes: list[Array], roundoff: float
+) -> GridFit:
+    """Values found axis by axis from samples at the product of nodes, by the row of each axis that errs least there."""
+    f = _finite(f)
     count = math.prod(len(each) for each in nodes)
     if count > MOST_SAMPLES:
         raise RefusalError(
             f"A grid may need at most {MOST_SAMPLES:,} values of f", f"{count:,}", "Ask for fewer anchors"
         )
-    values, conditions = f(product(nodes)).reshape(*(len(each) for each in nodes), -1), list[float]()
-    for a, (axis, x) in enumerate(zip(axes, nodes, strict=True)):
-        fitted, condition = _values_at(axis, x, np.moveaxis(values, a, 0), FINEST_CUT * roundoff * 2.0**53)
-        values, conditions = np.moveaxis(fitted, 0, a), [*conditions, condition]
+    values, axes, conditions = f(product(nodes)).reshape(*(len(each) for each in nodes), -1), list[Axis](), [1.0]
+    for a, (offered, x) in enumerate(zip(rows, nodes, strict=True)):
+        samples = np.moveaxis(values, a, 0)
+        fits = [_values_at(axis, x, samples, FINEST_CUT * roundoff * 2.0**53) for axis in offered]
+        best = min(range(len(fits)), key=lambda i: fits[i][2])
+        fitted, condition, _ = fits[best]
+        values, axes, conditions = np.moveaxis(fitted, 0, a), [*axes, offered[best]], [*conditions, condition]
     found = GridFit(tuple(axes), values, math.inf, max(conditions), ((),) * len(axes))
     points = _judging(lower, upper)
     return replace(found, error=float(np.abs(found.at(points) - f(points)).max()))
@@ -235,16 +284,25 @@ def fit_sharpness(
 def _soft_axis(lower: float, upper: float, count: int, beta: float, roundoff: float) -> Axis:
     """``count`` anchors from end to end, and ghosts."""
     step = (upper - lower) / (count - 1)
-    c = beta * step * step
-    if not 0 < c < math.inf:
-        got = f"beta={beta:g} with a step of {step:g}"
-        raise RefusalError("beta h^2 must be a positive number", got, "Choose another sharpness")
+    c = _per_step(beta, step)
     ghosts = min(ghosts_for(roundoff, c), count)
     return Axis.uniform(lower, upper, count + 2 * ghosts, ghosts, c)
 
 
-def _values_at(axis: Axis, x: Array, samples: Array, finest: float) -> tuple[Array, float]:
-    """Values (p, ...) of anchors from samples (M, ...) of f: every other point is fitted, the rest choose the cut."""
+def _per_step(beta: float, step: float) -> float:
+    """The number c."""
+    c = beta * step * step
+    if not 0 < c < math.inf:
+        got = f"beta={beta:g} with a step of {step:g}"
+        raise RefusalError("beta h^2 must be a positive number", got, "Choose another sharpness")
+    return c
+
+
+def _values_at(axis: Axis, x: Array, samples: Array, finest: float) -> tuple[Array, float, float]:
+    """Values (p, ...) of anchors from samples (M, ...) of f: every other point is fitted, the rest choose the cut.
+
+    Beside them how well posed the fit was, and by how much it errs there.
+    """
     flat = samples.reshape(len(x), -1)
     check_time("fitting values")
     u, s, vt = np.linalg.svd(axis.weights(x[::2]), full_matrices=False)
@@ -256,7 +314,7 @@ def _values_at(axis: Axis, x: Array, samples: Array, finest: float) -> tuple[Arr
         residual = float(np.abs(between @ values - flat[1::2]).max())
         if residual < least:
             best, least, condition = values, residual, float(s[0] / s[rank - 1])
-    return best.reshape(len(vt), *samples.shape[1:]), condition
+    return best.reshape(len(vt), *samples.shape[1:]), condition, least
 
 
 def contract(matrices: Sequence[Array], values: Array) -> Array:

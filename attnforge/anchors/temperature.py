@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from attnforge.balls import machine
-from attnforge.errors import RefusalError
+from attnforge.errors import RefusalError, is_number
 from attnforge.lemmas.border import border_estimate
 from attnforge.lemmas.bumps import beyond_nearest_estimate, mean_offset_estimate
 from attnforge.lemmas.leakage import interpolation_estimate
@@ -94,7 +94,7 @@ def chosen(asked: Sharpness, hard: Callable[[], float], tuned: Callable[[], floa
         return hard()
     if asked == "tuned":
         return tuned()
-    if isinstance(asked, str) or not (math.isfinite(asked) and asked > 0):
+    if isinstance(asked, str) or not (is_number(asked) and math.isfinite(asked) and asked > 0):
         remedy = f"Give 'hard', 'tuned' or the number beta {number}"
         raise RefusalError("`sharpness` must be 'hard', 'tuned' or a positive number", repr(asked), remedy)
     return float(asked)

@@ -12,6 +12,7 @@ import typer
 from attnforge.cli.destination import check_destination
 from attnforge.cli.intervals import Domain, read_domain
 from attnforge.cli.model import model_data, show_model
+from attnforge.cli.numbers import number_or_constant
 from attnforge.cli.options import AsJson, Cluster, EffortName, HowHard, Require, Timeout, Workers
 from attnforge.cli.saving import FIGURES, check_models, save_figure, save_model
 from attnforge.cli.screen import note, print_json, progress
@@ -26,6 +27,7 @@ Example:
 \b
   attnforge compile "clamp(2*x + 0.3*y - 1, -1, 1)" \\
       --domain x=-1:1,y=0:2 --tol 1e-6 -o f.safetensors --figure f.png
+  attnforge compile "sin(x)" "cos(x)" --domain x=-pi:pi -o g.safetensors
   attnforge compile --table data.csv --inputs x,y --outputs z \\
       --tol 1e-3 -o f.safetensors
 
@@ -44,13 +46,18 @@ class DType(StrEnum):
 
 
 def run(
-    expression: Annotated[
-        str | None,
-        typer.Argument(metavar="EXPR", help='The function, in quotes: "clamp(2*x - 0.5, -1, 1)"; or a file net.onnx.'),
+    expressions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="EXPR...",
+            help='The function, in quotes: "clamp(2*x - 0.5, -1, 1)"; several, one an output; or a file net.onnx.',
+        ),
     ] = None,
     domain: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=LOWER:UPPER", help="Where it must hold. Repeat it, or separate by commas."),
+        typer.Option(
+            metavar="NAME=LOWER:UPPER", help="Where it must hold, x=-1:1 or x=-pi:pi. Repeat it, or separate by commas."
+        ),
     ] = None,
     table: Annotated[
         Path | None,
@@ -90,7 +97,7 @@ def run(
 
     The result is a network of linear maps and softmax attention only, constructed and not trained.
     """
-    read = _reader(expression, domain, table, (inputs, outputs))
+    read = _reader(expressions or [], domain, table, (inputs, outputs))
     _check_tolerance(tol)
     _check_files(output, figure, dtype)
     _check_name(construction)
@@ -131,7 +138,7 @@ def _conditions(given: list[str] | None) -> dict[str, tuple[float | None, float 
         text, _, ends = each.rpartition("=")
         pair = [end.strip() for end in ends.split(":")]
         try:
-            low, high = (float(end) if end else None for end in pair)
+            low, high = (number_or_constant(end) if end else None for end in pair)
         except ValueError:
             message = f"A condition is MEANS=LOW:HIGH. Got {each!r:.80}. Write 'tokens.mean(x^2)=0.1:'."
             raise typer.BadParameter(message, param_hint="--given") from None
@@ -140,10 +147,10 @@ def _conditions(given: list[str] | None) -> dict[str, tuple[float | None, float 
 
 
 def _reader(
-    expression: str | None, domain: list[str] | None, table: Path | None, columns: tuple[str | None, str | None]
+    expressions: list[str], domain: list[str] | None, table: Path | None, columns: tuple[str | None, str | None]
 ) -> Callable[[], tuple[Any, Domain | None]]:
-    """What gives the target and its domain: the text and its intervals, or the table's file; exactly one of them."""
-    if (expression is None) == (table is None):
+    """What gives the target and its domain: the texts and their intervals, or the table's file; exactly one of them."""
+    if (not expressions) == (table is None):
         got = "Missing argument 'EXPR'" if table is None else f"Got both EXPR and --table {table}"
         raise typer.BadParameter(f"{got}. Give a function in quotes, or --table FILE.", param_hint="EXPR")
     if table is not None:
@@ -155,8 +162,10 @@ def _reader(
     if not domain:
         message = "Missing option '--domain'. Write --domain x=-1:1, and one for each variable."
         raise typer.BadParameter(message, param_hint="--domain")
-    text, intervals = str(expression).removeprefix(" "), read_domain(domain)  # a blank is ExpressionCommand's mark
-    return lambda: (Path(text) if text.endswith(".onnx") else text, intervals)
+    texts, intervals = [text.removeprefix(" ") for text in expressions], read_domain(domain)  # a blank: a mark, of `-x`
+    if len(texts) > 1:
+        return lambda: (texts, intervals)
+    return lambda: (Path(texts[0]) if texts[0].endswith(".onnx") else texts[0], intervals)
 
 
 def _read_table(path: Path, domain: list[str] | None, columns: tuple[str | None, str | None]) -> Table:

@@ -12,3 +12,17 @@ def number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"not a number: {text!r}")
     return float(text)
+
+
+def number_or_constant(text: str) -> float:
+    """A float, or the one nearest to a constant expression such as ``2*pi`` or ``sqrt(2)``; TargetError if neither.
+
+    >>> number_or_constant("-pi")
+    -3.141592653589793
+    """
+    try:
+        return number(text)
+    except ValueError:
+        from attnforge.targets.expression.constant import constant  # slow to import, and plain numbers do without
+
+        return constant(text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from attnforge.effort import NORMAL, Effort, as_effort, until, working
-from attnforge.errors import RefusalError, ToleranceError
+from attnforge.errors import RefusalError, ToleranceError, is_number
 from attnforge.parallel import check_cluster
 from attnforge.progress import SILENT, Progress, Watch, watched
 
@@ -81,6 +81,7 @@ def budget(
     """What was asked for, checked and in force."""
     if require is not None and require not in RANKS:
         raise RefusalError(f"`require` must be one of {', '.join(RANKS)}", repr(require)[:80], "Use 'proved'")
+    check_limit("max_bytes", max_bytes)
     found = as_effort(effort, workers, cluster)
     check_cluster(found.cluster)
     with until(timeout), working(found), one_thread(), watched(progress) as watch:
@@ -95,6 +96,12 @@ def positive(tol: float) -> float:
     except TypeError:
         pass
     raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
+
+
+def check_limit(name: str, most: float | None) -> None:
+    """Raise unless a limit of size is a number, or none is set."""
+    if most is not None and not is_number(most):
+        raise RefusalError(f"`{name}` must be a number", repr(most)[:80], "Leave it out for no other limit")
 
 
 @contextmanager

@@ -64,10 +64,13 @@ def certify(
     return proved_anew
 
 
-def _asked(network: Network | Compiled, target: Any, domain: Any) -> tuple[Target, str, str]:
+def _asked(network: Any, target: Any, domain: Any) -> tuple[Target, str, str]:
     """What it is compared with, what it is called, and what it runs in."""
     if isinstance(network, Compiled):
         return compared_with(network.target, target, domain), network.construction, network.dtype
+    if not isinstance(network, Network):
+        got = type(network).__name__
+        raise CertificateError("A compiled network, or a Network, is certified", got, "Pass what af.compile returns")
     if target is None:
         raise CertificateError("A bare network is certified against a target", "none", "Pass target= and domain=")
     return as_target(target, domain), "network", "float64"

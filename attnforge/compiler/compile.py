@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import advice, attempt, finished
-from attnforge.compiler.budget import Budget, budget, positive
+from attnforge.compiler.budget import Budget, budget, check_limit, positive
 from attnforge.compiler.choice import candidates
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.finest import finest, rounded_up
@@ -89,9 +89,12 @@ def compile(
     >>> net.certificate.bound <= 1e-9, float(net(0.5))
     (True, 0.5)
     """
-    positive(tol)
+    tol = positive(tol)
     if norm != "sup":
         raise ToleranceError("`norm` must be 'sup' for these constructions", repr(norm), "Leave it out")
+    check_limit("max_anchors", max_anchors)
+    if polish not in (True, False, "positions"):
+        raise RefusalError("`polish` must be True, False or 'positions'", repr(polish)[:80], "Leave it out")
     runs_in, named = dtype_name(dtype), None if construction == "auto" else registry.construction(construction)
     of_prompt: dict[str, Any] = {"given": given, "query": query, "tokens": tokens}
     with budget(effort, timeout, workers, require, progress, cluster, max_bytes) as spent:

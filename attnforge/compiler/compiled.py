@@ -85,6 +85,7 @@ class Compiled(Runnable, Displayed):
         No construction answers for them, which their name then says. The bound may be larger than it was, or the
         certificate ``sampled``, where nothing is proved of them any more.
         """
+        _check_network(network)
         if self.certificate.norm != "sup":
             got = f"a certificate in {self.certificate.norm}"
             raise CertificateError("Other weights are certified in the sup norm", got, "Build the network anew")
@@ -149,6 +150,8 @@ class Compiled(Runnable, Displayed):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, target, domain, certificate and construction to one safetensors file, whose name says so."""
+        if not isinstance(path, str | os.PathLike):
+            raise FileFormatError("A model is saved to a path", type(path).__name__, 'Write net.save("f.safetensors")')
         suffix = os.path.splitext(path)[1]
         if suffix[1:].isalpha() and suffix.lower() != ".safetensors":
             wanted = "A model is saved as a safetensors file, and its name must not say otherwise"
@@ -161,3 +164,9 @@ class Compiled(Runnable, Displayed):
         from attnforge.plot import overview
 
         return overview(self, ax=ax, figsize=figsize)
+
+
+def _check_network(given: Any) -> None:
+    if not isinstance(given, Network):
+        remedy = "Pass module.network(), or replace layers of net.network"
+        raise CertificateError("Other weights are a Network", type(given).__name__, remedy)

@@ -10,7 +10,7 @@ import numpy as np
 
 from attnforge.certification.enclosure.boxes import bounds_on_boxes
 from attnforge.compiler.budget import budget
-from attnforge.compiler.runnable import Runnable
+from attnforge.compiler.runnable import Runnable, check_runnable
 from attnforge.compiler.targets import compared_with
 from attnforge.effort import Effort
 from attnforge.errors import DomainError, TargetError
@@ -57,6 +57,7 @@ def measure(
         timeout: seconds; fewer points are looked at where they would take longer.
         progress: True shows how far it is; a callable is told (fraction, text).
     """
+    check_runnable("measure", compiled)
     against = _points_of(compared_with(compiled.target, target))
     with budget(effort, timeout, progress=progress) as given:
         used, report = given.effort, given.watch.step("measuring")
@@ -126,6 +127,7 @@ def attack(
     >>> found.error <= net.certificate.bound, found.evaluations <= 2000
     (True, True)
     """
+    check_runnable("attack", compiled)
     against = _points_of(compared_with(compiled.target, target))
     if isinstance(against, Table):
         remedy = "Use measure, which compares at all of them"

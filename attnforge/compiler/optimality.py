@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from attnforge.certification.optimality import Levelled, levelled
 from attnforge.compiler.compiled import Compiled
+from attnforge.compiler.runnable import check_runnable
 from attnforge.display import Card, Displayed
 from attnforge.errors import TargetError
 from attnforge.network import rounded
@@ -81,8 +82,7 @@ def optimality(net: Compiled) -> Optimality:
     >>> 0 < found.lower <= found.error, found.gap < 1.5
     (True, True)
     """
-    if not isinstance(net, Compiled):
-        raise TargetError("`optimality` takes a compiled network", type(net).__name__, "Pass what af.compile returns")
+    check_runnable("optimality", net)
     best, estimate = levelled(rounded(net.network, net.dtype), net.target), net.certificate.estimate
     if estimate is None or net.certificate.norm != "sup":
         got = "none" if estimate is None else f"one in {net.certificate.norm}"

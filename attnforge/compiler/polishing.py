@@ -21,6 +21,7 @@ from attnforge.compiler.budget import Budget, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.measuring import largest_error
+from attnforge.compiler.runnable import check_runnable
 from attnforge.effort import NORMAL, TIME, Effort, check_time, in_force
 from attnforge.errors import OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, attention_weights, rounded
@@ -70,6 +71,7 @@ def polish(
     >>> better.certificate.estimate.error < net.certificate.estimate.error, better.anchors == net.anchors
     (True, True)
     """
+    check_runnable("polish", compiled)
     with budget(effort, timeout, workers, progress=progress) as given:
         return polished(compiled, positions, given)
 

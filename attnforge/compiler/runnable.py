@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import DType, dtype_name
+from attnforge.compiler.frames import columns, framed
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked, pair, run
-from attnforge.errors import CertificateError, DomainError
+from attnforge.errors import CertificateError, DomainError, TargetError
 from attnforge.network import (
     Attention,
     Layer,
@@ -40,11 +41,12 @@ NUMPY_HEADS, NUMPY_PAIRS = 16, 2**14  # where NumPy, head after head, takes less
 class Runnable:
     """What can be called and measured: a network, its target and the dtype it runs in, with or without a certificate.
 
-    Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device, or a data frame, whose
-    columns are taken by name; it runs in the compiled ``dtype`` and raises DomainError for NaN and for points outside
-    its domain; one a rounding outside is taken as its end. Few points are run by NumPy, others by torch: where its
-    settings allow float32 products in fewer bits than the certificate assumes, a float32 network then raises
-    CertificateError. ``module()`` gives the bare ``torch.nn.Module``, which has the same shapes and checks nothing.
+    Calling it takes NumPy arrays or torch tensors and returns the same kind, dtype and device; or a data frame, whose
+    columns are taken by name, and returns a Series, or a frame of several outputs, with its index. It runs in the
+    compiled ``dtype`` and raises DomainError for NaN and for points outside its domain; one a rounding outside is taken
+    as its end. Few points are run by NumPy, others by torch: where its settings allow float32 products in fewer bits
+    than the certificate assumes, a float32 network then raises CertificateError. ``module()`` gives the bare
+    ``torch.nn.Module``, which has the same shapes and checks nothing.
     Targets of two inputs are called as ``net(X, Y)``, their leading axes broadcast.
     """
 
@@ -67,7 +69,7 @@ class Runnable:
         array = _numbers(x)
         kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
         result = self._values(array.astype(kind)).astype(kind)
-        return result if result.ndim else kind.type(result)
+        return framed(result, inputs) if result.ndim else kind.type(result)
 
     def at_points(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Values at points of ``domain``, one array whatever the number of inputs: what searches call."""
@@ -136,13 +138,16 @@ class Runnable:
             module = TargetModule(core, self.target.layout, keep)
         return module if device is None else module.to(device)
 
-    def attention(self, *inputs: Any) -> list[list[Any]]:
-        """Softmax weights at x, or at (X, Y): a list over layers of a list over heads of (..., query, key) arrays."""
+    def attention(self, *inputs: Any, **named: Any) -> list[list[Any]]:
+        """Softmax weights at x, or at (X, Y): a list over layers of a list over heads of (..., query, key) arrays.
+
+        Inputs are given as to a call: ``net.attention(x)``, or by name, ``net.attention(x=..., y=...)``.
+        """
         import torch
 
         if isinstance(self.target, JointFunction):
-            return self._attention_pair(self.target, pair(inputs, {}))
-        x = self._gather(inputs, {})
+            return self._attention_pair(self.target, pair(inputs, named))
+        x = self._gather(inputs, named)
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
         with torch.no_grad():
             layers = self._running(tensor.device).attention(self._inside(tensor))
@@ -295,6 +300,12 @@ class Runnable:
         return x
 
 
+def check_runnable(verb: str, given: Any) -> None:
+    """Raise unless it is what a verb about compiled networks takes."""
+    if not isinstance(given, Runnable):
+        raise TargetError(f"`{verb}` takes a compiled network", type(given).__name__, "Pass what af.compile returns")
+
+
 @dataclass(frozen=True, eq=False)
 class Uncertified(Runnable):
     """A network of which nothing has been said yet: what is measured before there is a certificate."""
@@ -302,24 +313,6 @@ class Uncertified(Runnable):
     network: Network
     target: Target
     dtype: str
-
-
-def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
-    """The columns of a data frame that the inputs are named after; it may have others."""
-    have = [str(name) for name in frame.columns]
-    if names is None:
-        remedy = "Pass frame.to_numpy(), or compile with named intervals"
-        raise DomainError("Columns are taken by name, and these inputs have none", f"columns {have}"[:200], remedy)
-    missing = [name for name in names if name not in have]
-    if missing:
-        wanted = f"A data frame needs the columns {', '.join(names)}"
-        raise DomainError(wanted, f"no column {', '.join(missing)} among {have}"[:200], "Rename its columns")
-    twice = [name for name in names if have.count(name) > 1]
-    if twice:
-        raise DomainError(
-            "Every input is one column", f"several columns {', '.join(twice)}"[:200], "Rename all but one"
-        )
-    return {name: np.asarray(frame[name]) for name in names}
 
 
 def _is_tensor(x: Any) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
 from attnforge.targets import Box, Formula, Formulas, Function, Target, Traced, as_box, as_lipschitz
 from attnforge.targets.evaluation import Evaluation
-from attnforge.targets.expression.program import is_program
+from attnforge.targets.expression import Node, from_sympy, parse_program
+from attnforge.targets.expression.program import is_list, is_program
 from attnforge.targets.relu_network import is_torch_module
 from attnforge.targets.table import Table, as_table
 from attnforge.targets.tracing.onnx_network import from_onnx, is_onnx_file
@@ -29,14 +30,15 @@ def as_target(target: Any, domain: Any = None, lipschitz: Any = None, evaluation
     """
     if isinstance(target, Target):
         return target if domain is None else target.on(_in_order(target, domain))
-    target = _as_one_text(target)
-    if isinstance(target, tuple | list):
+    if _is_table(target):
         return as_table(target, domain)
     if domain is None:
         raise DomainError("A target needs a domain", "none", 'Write compile("clamp(x, 0, 1)", {"x": (-1, 2)})')
     if isinstance(target, Traced):
         return target.on(_in_order(target, domain))
     box, names = as_box(domain)
+    if isinstance(target, tuple | list):
+        return Formulas([_one_formula(each, place, names) for place, each in enumerate(target)], box, names)
     if isinstance(target, str) and is_program(target):
         return Formulas.from_text(target, box, names)
     if isinstance(target, str) or _is_sympy(target):
@@ -59,8 +61,7 @@ def compared_with(own: Target, target: Any = None, domain: Any = None) -> Target
 
     A table is compared where it is listed, wherever that is.
     """
-    target = _as_one_text(target)
-    if isinstance(target, tuple | list):
+    if _is_table(target):
         return as_table(target, domain)
     if target is None:
         return own if domain is None else as_target(own, domain)
@@ -69,11 +70,22 @@ def compared_with(own: Target, target: Any = None, domain: Any = None) -> Target
     return as_target(target, domain or named_domain(own))
 
 
-def _as_one_text(target: Any) -> Any:
-    """Several formulas in a list, as the text of all of them."""
-    if isinstance(target, tuple | list) and target and all(isinstance(each, str) for each in target):
-        return f"[{', '.join(target)}]"
-    return target
+def _is_table(target: Any) -> bool:
+    """Whether a tuple or list is one of points and values; else it is one of formulas."""
+    return isinstance(target, tuple | list) and not any(isinstance(each, str) or _is_sympy(each) for each in target)
+
+
+def _one_formula(formula: Any, place: int, names: Sequence[str] | None) -> Node:
+    """One entry of a list of formulas: text, a program of one output, or a sympy expression."""
+    if _is_sympy(formula):
+        return from_sympy(formula)
+    if not isinstance(formula, str):
+        got = f"{type(formula).__name__} at place {place}"
+        raise TargetError("A list of formulas holds texts or sympy expressions", got, 'Write ["sin(x)", "cos(x)"]')
+    if is_list(formula):
+        got = f"{formula!r:.80} at place {place}"
+        raise TargetError("Every formula of a list has one output", got, "Give its parts as entries of their own")
+    return parse_program(formula, names)[0]
 
 
 def named_domain(target: Target) -> Any:

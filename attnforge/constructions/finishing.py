@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
@@ -15,6 +19,7 @@ from attnforge.targets import Function, Target, as_box, as_lipschitz
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.truncated_linear import Layout
 
+Array = npt.NDArray[np.float64]
 P = TypeVar("P")
 
 
@@ -38,7 +43,7 @@ def target_of(f: Any, domain: Any, lipschitz: Any = None) -> Target:
     return Function(f, box, lipschitz=as_lipschitz(lipschitz), names=names)
 
 
-def count_of(name: str, value: int) -> int:
+def count_of(name: str, value: Any) -> int:
     """A whole number that float64 can count to."""
     try:
         count = operator.index(value)
@@ -47,6 +52,20 @@ def count_of(name: str, value: int) -> int:
     if count > 2**53:
         raise RefusalError(f"`{name}` must be countable in float64", f"about 10^{len(str(count)) - 1}", "Ask for fewer")
     return count
+
+
+def positions_of(name: str, values: Any, lower: float = -math.inf, upper: float = math.inf) -> Array:
+    """Given positions of anchors along an axis: at least two increasing numbers, between the ends."""
+    try:
+        at = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        at = np.empty(0)
+    apart = at.ndim == 1 and len(at) > 1 and bool(np.all(np.diff(at) > 0))  # NaN is not
+    if not (apart and np.isfinite(at).all() and lower <= at[0] and at[-1] <= upper):
+        within = f" in [{lower:g}, {upper:g}]" if math.isfinite(lower) else ""
+        requirement = f"`{name}` is a number of anchors, or their positions: two or more increasing numbers{within}"
+        raise RefusalError(requirement, repr(values)[:200], "Sort them, and list each once")
+    return at
 
 
 def as_layout(layout: str) -> Layout:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from attnforge.anchors.axis_search import MOST
 from attnforge.anchors.grid_fit import MOST_ANCHORS
@@ -17,8 +18,8 @@ from attnforge.compiler.budget import Asked, budget, positive
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
-from attnforge.constructions.finishing import target_of
-from attnforge.errors import RefusalError
+from attnforge.constructions.finishing import positions_of, target_of
+from attnforge.errors import RefusalError, is_number
 from attnforge.targets import Target, as_box
 from attnforge.targets.structure import given_sum
 from attnforge.theorems.construction import Construction
@@ -27,7 +28,9 @@ from attnforge.theorems.polynomial import PolynomialHead
 from attnforge.theorems.sparse_grid import SparseGrid
 from attnforge.theorems.structured import Additive, Ridge
 from attnforge.theorems.tensor_grid import TensorGrid
+from attnforge.theorems.tensor_heads import FittedPlan
 
+Array = npt.NDArray[np.float64]
 P = TypeVar("P")
 
 
@@ -36,7 +39,7 @@ def tensor_grid(
     domain: Any,
     *,
     tol: float | None = None,
-    anchors: int | Sequence[int] | None = None,
+    anchors: npt.ArrayLike | None = None,
     sharpness: float | None = None,
     dtype: DType = "float64",
     **asked: Unpack[Asked],
@@ -53,22 +56,27 @@ def tensor_grid(
         f: takes (..., d) arrays and returns (...) or (..., k), d up to 8; or a formula as text.
         domain: a box of shape (d,), intervals, or named intervals.
         tol: the largest error asked for; or
-        anchors: how many lie on the domain along every axis, or one number an axis; ghosts come on top.
+        anchors: how many lie on the domain along every axis, or one number an axis; ghosts come on top. Or their
+            positions: a list of increasing numbers an axis, for one input that list alone; those beyond the domain are
+            ghosts, and no others are added.
         sharpness: with ``anchors``, the number beta of scores beta (2 x L - L^2): uniform anchors, whatever becomes of
-            the error, c = beta h^2. Without it the sharpness is searched for.
+            the error, c = beta h^2. Without it the sharpness is searched for; at given positions it follows the gaps.
         dtype: what it runs in: a name, or a torch dtype.
         asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
     >>> net = tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-13)
     >>> net.anchors <= 48, net.certificate.estimate.error <= 1e-13
     (True, True)
-    >>> tensor_grid("exp(x*y)", {"x": (0, 1), "y": (0, 1)}, anchors=6).certificate.estimate.error < 1e-6
-    True
+    >>> net = tensor_grid("exp(x*y)", {"x": (0, 1), "y": (0, 1)}, anchors=6)
+    >>> net.certificate.estimate.error < 1e-6, net.reason.split(" (")[0]
+    (True, '28 x 28 anchors with fitted values, 6 x 6 on the domain, the others ghosts')
+    >>> tensor_grid("abs(x)", {"x": (-1, 1)}, anchors=[-1, -0.3, -0.1, 0, 0.1, 0.3, 1]).anchors
+    7
     """
     if (tol is None) == (anchors is None):
-        got = f"tol={tol}, anchors={anchors}"
+        got = f"tol={tol}, anchors={anchors!r}"
         raise RefusalError("`tensor_grid` needs either tol= or anchors=", got, "Give one of them")
-    if sharpness is not None and (anchors is None or not 0 < sharpness < math.inf):
+    if sharpness is not None and (anchors is None or not (is_number(sharpness) and 0 < sharpness < math.inf)):
         remedy = "Give anchors= and a positive number, or leave it out"
         raise RefusalError("`sharpness` is a positive number beside anchors=", f"{sharpness!r}", remedy)
     if tol is not None:
@@ -77,11 +85,7 @@ def tensor_grid(
     target = target_of(f, domain)
     _accepted(construction, target)
     with budget(**asked) as given:
-        counts = _counts(anchors, target.domain.lower.size)
-        if sharpness is None:
-            plan = construction.with_counts(target, counts, runs_in)
-        else:
-            plan = construction.with_sharpness(target, counts, sharpness, runs_in)
+        plan = _planned(construction, target, anchors, sharpness, runs_in)
         afford(construction.cost(target, plan), construction.name, max_bytes=given.max_bytes)
         network = construction.build(target, plan)
         compiled = certified(network, target, construction.name, runs_in, given, plan.reason)
@@ -223,15 +227,44 @@ def _accepted(construction: Construction[Any], target: Target) -> None:
         raise RefusalError(f"`{construction.name}` takes {construction.function_class}", reason, "Use af.compile")
 
 
+def _planned(construction: TensorGrid, target: Target, anchors: Any, beta: float | None, dtype: str) -> FittedPlan:
+    """Anchors counted along the axes, or where they are wanted."""
+    axes = target.domain.lower.size
+    given = _positions(anchors, axes)
+    if given is not None:
+        return construction.at_positions(target, given, beta, dtype)
+    counts = _counts(anchors, axes)
+    if beta is None:
+        return construction.with_counts(target, counts, dtype)
+    return construction.with_sharpness(target, counts, beta, dtype)
+
+
+def _positions(anchors: Any, axes: int) -> list[Array] | None:
+    """Positions along every axis, where a list of them is given for each, or for the only one; None for counts."""
+    if isinstance(anchors, str) or not isinstance(anchors, Sequence | np.ndarray) or not len(anchors):
+        return None
+    nested = all(isinstance(each, Sequence | np.ndarray) and not isinstance(each, str) for each in anchors)
+    if not nested and not (axes == 1 and len(anchors) > 1):
+        return None
+    lists = anchors if nested else [anchors]
+    if len(lists) != axes or max(map(len, lists)) > MOST:
+        requirement = f"`anchors` as positions are a list an axis, {axes} here, of at most {MOST:,} numbers each"
+        raise RefusalError(requirement, f"lists of {', '.join(str(len(each)) for each in lists)}", "Give one an axis")
+    return [positions_of("anchors", each) for each in lists]
+
+
 def _counts(anchors: Any, axes: int) -> list[int]:
     try:
         counts = [operator.index(n) for n in ([anchors] * axes if np.ndim(anchors) == 0 else anchors)]
     except (TypeError, ValueError):  # ValueError: a ragged list
         counts = []
     if len(counts) != axes or min(counts) < 2:
-        requirement = f"`anchors` must be a whole number, at least 2, or {axes} of them, one an axis"
-        raise RefusalError(requirement, repr(anchors)[:200], "Ask for more anchors")
+        each = "" if axes == 1 else f", or {axes} of them, one an axis"
+        requirement = f"`anchors` counts those on the domain, without ghosts: a whole number, at least 2{each}"
+        raise RefusalError(requirement, repr(anchors)[:200], "Ask for more, or list their positions along every axis")
     if max(counts) > MOST or math.prod(counts) > MOST_ANCHORS:
-        requirement = f"`anchors` must be at most {MOST:,} along an axis and {MOST_ANCHORS:,} in all"
+        requirement = (
+            f"`anchors` must be at most {MOST:,} along an axis and {MOST_ANCHORS:,} in all, ghosts not counted"
+        )
         raise RefusalError(requirement, repr(anchors)[:200], "Ask for fewer anchors")
     return counts

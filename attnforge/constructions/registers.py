@@ -65,7 +65,7 @@ def exponential(domain: Any = SQUARE, *, dtype: DType = "float64", **asked: Unpa
 
 
 def logistic(
-    w: npt.ArrayLike, t: float = 0.0, *, domain: Box = DOMAIN, dtype: DType = "float64", **asked: Unpack[Asked]
+    w: npt.ArrayLike, t: float = 0.0, *, domain: Any = DOMAIN, dtype: DType = "float64", **asked: Unpack[Asked]
 ) -> Compiled:
     r"""One softmax head of two keys that computes $\sigma(w \cdot x + t)$, exactly.
 
@@ -74,7 +74,7 @@ def logistic(
     Args:
         w: (d,).
         t: a number.
-        domain: where it is certified and may be called.
+        domain: where it is certified and may be called: an ``af.Box``, or intervals, one an input.
         dtype: what it runs in: a name, or a torch dtype.
         asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
@@ -85,7 +85,7 @@ def logistic(
     weights = _weights(w)
     names = tuple(f"x[{i}]" for i in range(len(weights)))
     terms = [times(Constant(weight), Variable(name)) for weight, name in zip(weights, names, strict=True)]
-    target = Formula(of("sigmoid", plus(*terms, Constant(t))), domain.fixed((len(names),)), names)
+    target = Formula(of("sigmoid", plus(*terms, Constant(t))), as_box(domain)[0].fixed((len(names),)), names)
     return finish(Logistic(), target, LogisticPlan(), dtype_name(dtype), asked)
 
 

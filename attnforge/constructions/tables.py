@@ -16,7 +16,7 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import count_of
 from attnforge.errors import RefusalError, TargetError
-from attnforge.targets.table import Table, checked_table, merged
+from attnforge.targets.table import Table, checked_table, column_names, merged
 from attnforge.theorems.table import TableHead
 
 Array = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ def table(
         sharpness: c = beta h^2, h being the median distance of neighbouring anchors where the points' box is scaled
             to [-1, 1]^d; None chooses.
         sample_weight: (N,), of the points, not negative; all one where None.
-        names: of the inputs.
+        names: of the inputs; those of the columns, where ``points`` is a data frame.
         dtype: what it runs in: a name, or a torch dtype.
         asked: effort, timeout, workers, cluster, require, max_bytes and progress, as ``af.compile`` takes them.
 
@@ -70,7 +70,7 @@ def table(
         _check_number(name, number, least)
     where, what = checked_table(points, values)
     found, means, weights = merged(where, what.reshape(len(what), -1), _weights(sample_weight, len(where)))
-    target = Table(found, means[:, 0] if what.ndim == 1 else means, names)
+    target = Table(found, means[:, 0] if what.ndim == 1 else means, column_names(points) if names is None else names)
     construction = TableHead()
     with budget(**asked) as given:
         given.watch.say("fitting values")

@@ -159,7 +159,7 @@ def sweep(
     target = as_target(f, domain, lipschitz)
     given = {"anchors": _several(anchors), "heads": _several(heads), "sharpness": _several(sharpness)}
     runs_in = tuple(dtype_name(each) for each in _several(dtype) or ())
-    names = (construction,) if isinstance(construction, str) else tuple(construction)
+    names = _several(construction) or ("auto",)
     cases = _to_tolerances(names, given, _several(tol), runs_in) if tol is not None else ()
     cases = cases or _by_sizes(target, names, given, runs_in)
     asked = {"effort": effort, "timeout": timeout}

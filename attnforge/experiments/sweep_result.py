@@ -95,12 +95,7 @@ class Sweep:
 
     def to_dataframe(self) -> Any:
         """A pandas DataFrame of all columns."""
-        try:
-            import pandas
-        except ImportError:
-            remedy = "Run pip install pandas; or use `rows`, or `to_csv()`"
-            raise RefusalError("A data frame needs pandas", "no pandas", remedy) from None
-        return pandas.DataFrame([dict(row) for row in self.rows], columns=list(self.table.columns))
+        return self.table.to_dataframe()
 
     def to_csv(self) -> str:
         """Comma-separated text of all columns; numbers read back as the same numbers."""

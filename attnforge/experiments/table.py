@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.display import Card, Displayed, Grid
+from attnforge.errors import RefusalError
 
 Array = npt.NDArray[np.float64]
 Cell = str | int | float | bool | None
@@ -119,6 +120,15 @@ class Table(Displayed):
     def distinct(self, column: str) -> list[Any]:
         """The values of a column, each once, in the order in which they appear."""
         return list(dict.fromkeys(row[column] for row in self.rows if row.get(column) is not None))
+
+    def to_dataframe(self) -> Any:
+        """A pandas DataFrame of all columns, a row a row."""
+        try:
+            import pandas
+        except ImportError:
+            remedy = "Run pip install pandas; or use `rows`, or `to_csv()`"
+            raise RefusalError("A data frame needs pandas", "no pandas", remedy) from None
+        return pandas.DataFrame([dict(row) for row in self.rows], columns=list(self.columns))
 
     def to_csv(self) -> str:
         """Comma-separated text; numbers read back as the same numbers, missing cells are empty.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from attnforge.display import Card, Displayed
 from attnforge.effort import NORMAL, Effort, at_least, seconds_left
-from attnforge.errors import TargetError
+from attnforge.errors import TargetError, is_number
 from attnforge.measurement.gaps import Run, gaps, point_box
 from attnforge.measurement.generations import CANDIDATES, CLIMBERS, PART, Generations
 from attnforge.measurement.judge import Judge
@@ -151,7 +151,9 @@ def _sizes(judge: Judge, tokens: int | None, effort: Effort) -> tuple[Effort, in
 def _check(seconds: float | None, evaluations: int | None) -> None:
     if seconds is None and evaluations is None:
         raise TargetError("An attack needs an end", "neither seconds nor evaluations", "Give one of them")
-    if seconds is not None and not seconds > 0:
-        raise TargetError("`seconds` must be positive", str(seconds), "Use None and `evaluations` for no limit of time")
-    if evaluations is not None and evaluations < FEWEST:
-        raise TargetError(f"`evaluations` must be at least {FEWEST}", str(evaluations), "Ask for more")
+    if seconds is not None and not (is_number(seconds) and seconds > 0):
+        raise TargetError(
+            "`seconds` must be positive", repr(seconds), "Use None and `evaluations` for no limit of time"
+        )
+    if evaluations is not None and not (is_number(evaluations) and evaluations >= FEWEST):
+        raise TargetError(f"`evaluations` must be at least {FEWEST}", repr(evaluations), "Ask for more")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from attnforge.display import Card, Displayed
 from attnforge.effort import NORMAL, Effort, at_least, seconds_left
-from attnforge.errors import TargetError
+from attnforge.errors import TargetError, is_whole
 from attnforge.measurement.gaps import CHUNK, Run, gaps, point_box
 from attnforge.measurement.near_anchors import near_anchors
 from attnforge.measurement.pace import affordable
@@ -88,8 +88,8 @@ def search(
             It never takes more than is left of the time allowed. ``Measurement.points`` says how many were looked at.
         brief: of sequences, evaluate about as many tokens as points of a function, and so fewer sequences.
     """
-    if points < 1:
-        raise TargetError("`points` must be at least 1", str(points), "Ask for more points")
+    if not is_whole(points) or points < 1:
+        raise TargetError("`points` must be a whole number, at least 1", repr(points), "Ask for more points")
     if not seconds > 0:
         raise TargetError("`seconds` must be positive", str(seconds), "Leave it out for no limit")
     effort, (box, tokens) = replace(effort, points=points), point_box(target, network)

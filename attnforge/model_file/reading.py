@@ -38,7 +38,11 @@ AnyArray = npt.NDArray[Any]
 
 def read(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> StoredModel:
     """Read a model file; anything malformed or too large is refused. Whether it was altered is in ``is_intact``."""
-    place = Path(path)
+    try:
+        place = Path(path)
+    except TypeError:
+        got, remedy = type(path).__name__, "Pass the path of a file; net.save(path) writes one"
+        raise FileFormatError("A model file is named by its path", got, remedy) from None
     _check_header(place, max_bytes)
     text, arrays = _read(place)
     metadata = _metadata(text)

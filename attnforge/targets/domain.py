@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import DomainError
+from attnforge.errors import DomainError, TargetError
+from attnforge.targets.expression.constant import EXAMPLES, constant
 
 Array = npt.NDArray[np.float64]
 
@@ -21,7 +23,8 @@ class Box:
     """The set of x with lower <= x <= upper, entry by entry.
 
     Args:
-        lower, upper: numbers (broadcast to ``shape``), arrays of that shape, or flat arrays of as many numbers.
+        lower, upper: numbers (broadcast to ``shape``), arrays of that shape, or flat arrays of as many numbers; a
+            number may be text such as ``"-pi/2"`` or ``"sqrt(2)"``, and then is the float64 nearest to it.
         shape: ``(d,)`` for a function of d inputs, ``(n, d)`` for a sequence; None keeps the shape of the bounds,
             and two numbers alone make a box of any shape, fixed where it is used.
 
@@ -36,7 +39,8 @@ class Box:
         low, high = _numbers("lower", lower), _numbers("upper", upper)
         if shape is None:
             shape = np.broadcast_shapes(low.shape, high.shape) if _broadcastable(low, high) else low.shape
-        low, high = _fit(low, tuple(shape)), _fit(high, tuple(shape))
+        sides = _sides(shape)
+        low, high = _fit(low, sides), _fit(high, sides)
         if not np.all(low <= high):
             where = int(np.argmax(~(low <= high)))
             got = f"lower={low.flat[where]}, upper={high.flat[where]} at entry {where}"
@@ -120,7 +124,9 @@ def _measurable(box: Box) -> Box:
 
 def _from_pairs(pairs: list[Any]) -> Box:
     try:
-        array = np.asarray(pairs, dtype=np.float64)
+        array = np.asarray(_read(pairs), dtype=np.float64)
+    except DomainError:
+        raise
     except (TypeError, ValueError):
         array = np.empty(())
     if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
@@ -130,12 +136,39 @@ def _from_pairs(pairs: list[Any]) -> Box:
 
 def _numbers(name: str, values: npt.ArrayLike) -> Array:
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(_read(values), dtype=np.float64)
+    except DomainError:
+        raise
     except (TypeError, ValueError):
         raise DomainError(f"`{name}` must be numbers", repr(values)[:200], "Give a number or an array") from None
     if not np.all(np.isfinite(array)):
         raise DomainError(f"`{name}` must be finite: certificates hold on compact boxes", repr(values)[:200])
     return array
+
+
+def _read(values: Any) -> Any:
+    """The same with constants that are written as text, ``"-pi"``, replaced by their numbers."""
+    if isinstance(values, list | tuple):
+        return [_read(each) for each in values]
+    if not isinstance(values, str):
+        return values
+    try:
+        return constant(values)
+    except TargetError as wrong:
+        got = f"{values!r:.80}: {wrong.requirement[0].lower()}{wrong.requirement[1:]}"
+        raise DomainError("The ends of an interval are numbers", got, EXAMPLES) from None
+
+
+def _sides(shape: Any) -> tuple[int, ...]:
+    """A shape, whose entries are positive whole numbers."""
+    try:
+        sides = tuple(operator.index(side) for side in shape)
+    except TypeError:
+        sides = (0,)
+    if any(side < 1 for side in sides):
+        remedy = "Write (d,) for d inputs, (n, d) for a sequence"
+        raise DomainError("The shape of a box holds positive whole numbers", repr(shape)[:80], remedy)
+    return sides
 
 
 def _broadcastable(low: Array, high: Array) -> bool:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from attnforge.errors import TargetError
+from attnforge.errors import TargetError, is_number
 
 FACTORS = {"sup": lambda inputs: 1.0, "l2": math.sqrt, "l1": float}
 
@@ -28,7 +28,7 @@ class Lipschitz:
     def __post_init__(self) -> None:
         if self.norm not in FACTORS:
             raise TargetError("The norm of a Lipschitz constant is sup, l2 or l1", repr(self.norm), "Use 'sup'")
-        if not (math.isfinite(self.constant) and self.constant >= 0):
+        if not (is_number(self.constant) and math.isfinite(self.constant) and self.constant >= 0):
             got = repr(self.constant)
             raise TargetError("A Lipschitz constant is a finite number, at least 0", got, "Leave it out if unknown")
 

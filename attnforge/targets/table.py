@@ -215,7 +215,8 @@ def as_table(pair: Any, domain: Any = None, names: Sequence[str] | None = None) 
     The second form is a tuple or list of one-dimensional arrays whose lengths are the leading shape of the values.
 
     Args:
-        pair: points and values, or axes and values; NumPy arrays, torch tensors or lists.
+        pair: points and values, or axes and values; NumPy arrays, torch tensors, lists, or data frames, whose columns
+            are the names of the inputs.
         domain: if given, the bounding box of the points and nothing else, since a table says nothing beyond its
             points; its names, where it has any, are those of the inputs.
         names: of the inputs, in the order of the columns or axes.
@@ -230,6 +231,7 @@ def as_table(pair: Any, domain: Any = None, names: Sequence[str] | None = None) 
         got = f"{type(pair).__name__}{f' of {len(pair)}' if isinstance(pair, tuple | list) else ''}"
         raise TargetError("A table is a pair (points, values)", got, "Put both into a tuple")
     first, values = pair[0], _numbers("The values", pair[1])
+    names = column_names(first) if names is None else names
     build = Table.from_grid if _are_axes(first, values.shape) else Table
     if domain is None:
         return build(first, values, names)
@@ -241,6 +243,15 @@ def as_table(pair: Any, domain: Any = None, names: Sequence[str] | None = None) 
     table._check_inside(box)
     table._check_covers(box)
     return table
+
+
+def column_names(points: Any) -> tuple[str, ...] | None:
+    """What a data frame calls its columns, or a series itself, where that can be the name of an input."""
+    called = getattr(points, "columns", None)
+    if called is None:
+        called = [getattr(points, "name", None)] if hasattr(points, "index") and hasattr(points, "dtype") else [None]
+    names = tuple(str(name) for name in called)
+    return None if any(not isinstance(name, str) or name_problem(name) for name in called) else names
 
 
 def _are_axes(first: Any, shape: tuple[int, ...]) -> bool:

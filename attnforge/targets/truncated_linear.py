@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import Balls
-from attnforge.errors import TargetError
+from attnforge.errors import TargetError, is_whole
 from attnforge.targets.domain import Box
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data, whole_or_none
 
@@ -135,8 +135,9 @@ def _interval(lower: float, upper: float) -> tuple[float, float]:
 
 
 def _outputs(output: int, outputs: int | None) -> int | None:
-    if outputs is not None and not 0 <= output < outputs:
-        got = f"output={output}, outputs={outputs}"
+    whole = is_whole(output) and (outputs is None or is_whole(outputs))
+    if not whole or (outputs is not None and not 0 <= output < outputs):
+        got = f"output={output!r}, outputs={outputs!r}"
         raise TargetError("`output` must name one of the `outputs` features", got, "Count from 0")
     return outputs
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from attnforge.anchors.temperature import gate_sharpness, position_bonus
 from attnforge.balls import add_up, product_up, up
-from attnforge.errors import RefusalError
+from attnforge.errors import RefusalError, is_number
 from attnforge.lemmas.kink import far_key, kink
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
 from attnforge.targets import Box, Formula, Target, TruncatedLinear
@@ -90,7 +90,7 @@ class Gate(Construction[GatePlan]):
 
     def build(self, target: Target, plan: GatePlan) -> Network:
         """The weights, in either layout."""
-        if not (math.isfinite(plan.sharpness) and plan.sharpness > 0):
+        if not (is_number(plan.sharpness) and math.isfinite(plan.sharpness) and plan.sharpness > 0):
             raise RefusalError("`sharpness` must be a positive number", repr(plan.sharpness), "Leave it out")
         w, t, a, b = form_of(target)
         output = output_map(target)

@@ -9,6 +9,10 @@ $$ |\textstyle\sum_q \mathrm{head}_q(y) - \mathrm{clamp}(y, a, b)| \le h\,E(c) +
 the single head's error (:mod:`attnforge.lemmas.leakage`) with H times as many anchors, plus what is counted twice at
 the borders (:mod:`attnforge.lemmas.border`): about $e^{-2c}$ for r = 1, $e^{-4c}/4$ for r = 2. Rate O(1/(nH)).
 
+Without sentinels, r = 0, nothing silences a head away from its own anchors: there it returns about the nearest of them,
+whatever y is. The head whose block is nearest errs by at most $h E(c) + h/2$, the others add up to
+$(H - 1)\max(|a|, |b|)$, and no number of anchors helps.
+
 Layouts. **memory**: each head owns its m + 2r keys $(\kappa, \kappa^2)$, counted from its own middle, so that scores
 stay small whatever H is. **literal**: the sequence $[X, I_n]$; keys read only the $I_n$ block,
 $(2\beta L_g w\,;\, 2\beta L_g\,;\, -\beta L_g^2)$ against queries $(x_i\,;\, t_i\,;\, 1)$. Where w differs from token
@@ -142,9 +146,15 @@ class MultiheadTruncatedLinear(Construction[HeadsPlan]):
         c = plan.sharpness * h * h
         parts = row_error(c, h, plan.heads * plan.own)
         if plan.heads > 1:
-            borders = product_up(max(abs(a), abs(b)), border(c, plan.sentinels, plan.own))
-            parts["leakage"] = add_up(parts["leakage"], borders)
+            parts["leakage"] = add_up(parts["leakage"], _at_borders(c, h, max(abs(a), abs(b)), plan))
         return parts
+
+
+def _at_borders(c: float, h: float, largest: float, plan: HeadsPlan) -> float:
+    """What heads count twice where they meet; without sentinels, all that the others return."""
+    if plan.sentinels:
+        return product_up(largest, border(c, plan.sentinels, plan.own))
+    return add_up(product_up(plan.heads - 1.0, largest), product_up(0.5, h))
 
 
 def plan_sharpness(asked: Sharpness, plan: HeadsPlan, a: float, b: float) -> float:
@@ -179,13 +189,13 @@ def _block(q: int, plan: HeadsPlan, a: float, b: float) -> _Block:
 
 
 def check_plan(plan: HeadsPlan) -> None:
-    """Raise unless every head has room for its sentinels and an anchor."""
+    """Raise unless every head has room for its sentinels, of which there may be none, and an anchor."""
     if plan.sentinels > MAX_SENTINELS:
         got = f"sentinels={plan.sentinels}"
         raise RefusalError(f"More than {MAX_SENTINELS} sentinels a side change nothing", got, "Use 2 or 3")
-    if plan.heads < 1 or plan.sentinels < 1:
+    if plan.heads < 1 or plan.sentinels < 0:
         got = f"heads={plan.heads}, sentinels={plan.sentinels}"
-        raise RefusalError("`heads` and `sentinels` must be at least 1", got, "Ask for more")
+        raise RefusalError("`heads` must be at least 1, and `sentinels` 0", got, "Ask for more")
     if plan.own < 1 or plan.heads * plan.own < 2:
         raise RefusalError(
             f"`tokens` must hold {plan.sentinels} sentinels a side and an anchor, and two anchors in all",

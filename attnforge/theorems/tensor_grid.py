@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.edges import Edge
-from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid, fit_sharpness
+from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid, fit_positions, fit_sharpness
 from attnforge.balls import machine
 from attnforge.targets import Box, Formula, Function, Table, Target
 from attnforge.theorems.construction import Documentation, Law
@@ -78,6 +78,11 @@ class TensorGrid(HeadsConstruction):
         box, roundoff = target.domain, machine(dtype).roundoff
         return _plan(fit_sharpness(flat_values(target), box.lower, box.upper, counts, beta, roundoff), target, dtype)
 
+    def at_positions(self, target: Target, positions: Sequence[Array], beta: float | None, dtype: str) -> FittedPlan:
+        """Anchors at given positions along every axis, and the values that fit."""
+        box, roundoff = target.domain, machine(dtype).roundoff
+        return _plan(fit_positions(flat_values(target), box.lower, box.upper, positions, beta, roundoff), target, dtype)
+
 
 def _plan(fit: GridFit, target: Target, dtype: str) -> FittedPlan:
     head = TensorHead.on_inputs(fit.axes, fit.values)
@@ -95,10 +100,16 @@ def refuse_unless_function(target: Target, most: int) -> str | None:
 def explain(fit: GridFit, names: tuple[str, ...] | None) -> str:
     """How the anchors were chosen, in words."""
     kind = "graded anchors" if fit.is_graded else "anchors"
-    counts = " x ".join(str(len(axis)) for axis in fit.axes)
+    counts, inside = (" x ".join(map(str, each)) for each in _counted(fit))
+    ghosts = "" if counts == inside else f", {inside} on the domain, the others ghosts"
     kinks = [f"{_where(edge, a, names)}" for a, edges in enumerate(fit.edges) for edge in edges]
-    text = f"{counts} {kind} with fitted values (condition {fit.condition:.1g}, values up to {_size(fit):.2g})"
+    text = f"{counts} {kind} with fitted values{ghosts} (condition {fit.condition:.1g}, values up to {_size(fit):.2g})"
     return text + (f"; {', '.join(kinks[:4])}{', ...' * (len(kinks) > 4)}" if kinks else "")
+
+
+def _counted(fit: GridFit) -> tuple[list[int], list[int]]:
+    """Anchors along every axis, and those that lie on the domain."""
+    return [len(axis) for axis in fit.axes], [int(axis.inside.sum()) for axis in fit.axes]
 
 
 def _where(edge: Edge, axis: int, names: tuple[str, ...] | None) -> str:

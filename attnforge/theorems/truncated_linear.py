@@ -9,6 +9,10 @@ around y; E is the error of the bracketing pair (*spacing*) and what the other a
 :mod:`attnforge.lemmas.leakage`. The rate is O(1/p) for every fixed c. On the papers' open grid,
 $h = (b-a)/p$ and the last step is missing, so the bound there is $h$ plus leakage.
 
+Anchors at other positions $L_0 < \dots < L_{p-1}$ of $[a, b]$: with the number $\beta$ the scores are the same, and
+$c_k = \beta h_k^2$ differs from gap to gap; tuned and hard keep c the same over every gap, neighbours tie half-way, and
+the temperature follows the spacing (:mod:`attnforge.anchors.axis`).
+
 Layouts. **memory**: token i becomes $(u_i, 1)$, $u = (y - a)/h - k_0$, and the head owns p keys
 $(\kappa, \kappa^2)$, $\kappa = k - k_0$: small integers, exact in every dtype up to its precision (where $\kappa^2$
 needs more digits it is split in two features). Scores $2c\,u\kappa - c\,\kappa^2$.
@@ -26,14 +30,17 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Grid, Sharpness, sharpness, tuned, uniform
+from attnforge.anchors.axis import Axis
 from attnforge.anchors.temperature import per_step
-from attnforge.balls import machine, round_to
+from attnforge.balls import add_up, ball, machine, precision, product_up, round_to
+from attnforge.balls import upper as upper_end
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.leakage import interpolation, row_error
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
 from attnforge.targets import Box, Formula, Target, TruncatedLinear
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, products_per_token, tokens_of
+from attnforge.theorems.tensor_heads import axis_columns
 
 Array = npt.NDArray[np.float64]
 Layout = Literal["memory", "literal"]
@@ -41,13 +48,27 @@ Layout = Literal["memory", "literal"]
 
 @dataclass(frozen=True)
 class AnchorPlan:
-    """p anchors, their grid and sharpness, and how to lay them out."""
+    """p anchors, their grid and sharpness, and how to lay them out.
+
+    ``positions`` are given ones, instead of a grid; ``per_gap`` is c over each of their gaps, where beta follows them:
+    ``sharpness`` is then that of the mean gap.
+    """
 
     anchors: int
     sharpness: float
     grid: Grid = "closed"
     layout: Layout = "memory"
     dtype: str = "float64"
+    positions: tuple[float, ...] | None = None
+    per_gap: float | None = None
+
+    def axis(self, lower: float, upper: float) -> Axis:
+        """The anchors at given positions: c the same over every gap, or one beta, and c = beta h^2."""
+        at = np.array(self.positions)
+        if self.per_gap is not None:
+            return Axis.graded(at, lower, upper, self.per_gap, float(at[len(at) // 2]))
+        h = mean_gap(at)
+        return Axis.scaled(at, h, self.sharpness * h * h, (lower, upper))
 
 
 class TruncatedLinearHead(Construction[AnchorPlan]):
@@ -108,6 +129,8 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
     def build(self, target: Target, plan: AnchorPlan) -> Network:
         """The weights, in either layout."""
         w, t, a, b = form_of(target)
+        if plan.positions is not None:
+            return _given(w, t, plan.axis(a, b), plan, output_map(target), tokens_of(target))
         positions, h = uniform(a, b, plan.anchors, plan.grid)
         claims = Claims(self.name, plan.sharpness, positions, ("anchor",) * plan.anchors)
         output = output_map(target)
@@ -118,8 +141,34 @@ class TruncatedLinearHead(Construction[AnchorPlan]):
     def bound(self, target: Target, plan: AnchorPlan) -> dict[str, float]:
         """``spacing``: the bracketing pair; ``leakage``: the other anchors."""
         _, _, a, b = form_of(target)
+        if plan.positions is not None:
+            return gaps_error(plan.positions, plan.per_gap, plan.sharpness, a, b)
         _, h = uniform(a, b, plan.anchors, plan.grid)
         return row_error(plan.sharpness * h * h, h, plan.anchors, open_grid=plan.grid == "open")
+
+
+def mean_gap(positions: Array) -> float:
+    """The mean distance of neighbours."""
+    return float((positions[-1] - positions[0]) / (len(positions) - 1))
+
+
+def gaps_error(
+    positions: tuple[float, ...], per_gap: float | None, beta: float, lower: float, upper: float
+) -> dict[str, float]:
+    r"""The bound for anchors at any positions in [a, b], with c over each gap, or $c = \beta h^2$.
+
+    The pair that brackets y errs by at most half its gap. Beyond it every further anchor weighs at most $e^{-c}$ of the
+    one before, at the least c of all gaps, so that all of them weigh at most $2/(e^c - 1)$ and are at most b - a away.
+    Below the first anchor and beyond the last, values stay what they are there.
+    """
+    gaps = np.diff(positions)  # each rounded once
+    with precision():
+        h = ball(float(gaps.min())) * (1 - ball(2.0**-52))
+        least = ball(per_gap) if per_gap is not None else ball(beta) * h * h
+        beyond = upper_end(2 * (ball(upper) - ball(lower)) / (least.exp() - 1))
+        ends = max(upper_end(ball(b) - ball(a)) for a, b in ((lower, positions[0]), (positions[-1], upper)))
+    spacing = add_up(product_up(0.5, float(gaps.max()), 1 + 2.0**-52), ends)
+    return {"spacing": spacing, "leakage": min(beyond, add_up(upper, -lower))}
 
 
 def score_disturbance(anchors: int, dtype: str) -> float:
@@ -166,6 +215,18 @@ def index_query(c: float, keys: Array, shift: float = 0.0) -> Array:
     query[:, 0] = 2 * c, -2 * c * shift
     query[1, 1:] = -c
     return query
+
+
+def _given(w: Array, t: Array, axis: Axis, plan: AnchorPlan, output: Array, tokens: int | None) -> Network:
+    """Keys (key, offset) of an axis, against tokens (u, 1)."""
+    keys = axis_columns(axis, plan.dtype)
+    query = np.zeros((2, keys.shape[1]))
+    query[0, 0], query[1, 1:] = axis.linear, -axis.square
+    claims = Claims(TruncatedLinearHead.name, plan.sharpness, axis.positions, ("anchor",) * len(axis))
+    values = axis.positions[:, None]
+    head = Head(query=query, output=output, memory_keys=keys, memory_values=values, claims=claims)
+    encode = form_and_one(w, t, axis.scale, -axis.origin * axis.scale)
+    return Network((encode, Attention((head,))), w.shape[1], tokens, construction=TruncatedLinearHead.name)
 
 
 def _memory(

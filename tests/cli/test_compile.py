@@ -73,6 +73,20 @@ def test_columns_are_counted_from_the_minus(run) -> None:
     assert "column 3" in run("compile", "-x$", "--domain", "x=-1:1").stderr
 
 
+def test_constants_in_domains(run) -> None:
+    data = json.loads(run("compile", "sin(x)", "--domain", "x=-pi:pi", "--tol", "1e-2", "--json").stdout)
+    assert data["domain"] == {"names": ["x"], "lower": [-np.pi], "upper": [np.pi]}
+
+
+def test_several_formulas_are_outputs(run, tmp_path: Path) -> None:
+    file = tmp_path / "f.safetensors"
+    result = run("compile", "sin(x)", "-x*y", "--domain", "x=-1:1,y=0:1", "-o", file)
+    assert result.exit_code == 0
+    net = af.load(file)
+    assert net.certificate.status == "proved"
+    assert np.abs(net(x=0.5, y=0.25) - [np.sin(0.5), -0.125]).max() <= net.certificate.bound <= 1e-3
+
+
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_figures_in_the_format_their_name_says(run, tmp_path: Path, suffix: str, magic: bytes) -> None:
     figure = tmp_path / f"f.{suffix}"

@@ -132,7 +132,9 @@ def test_modules_are_trainable_on_request(one):
 
 def test_module_and_call_agree(two):
     x = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
-    assert np.array_equal(two.module()(torch.from_numpy(x)).numpy(), two(x))
+    # Few points are run by NumPy, the module by torch: each is within the rounding part of exact arithmetic.
+    difference = np.abs(two.module()(torch.from_numpy(x)).numpy() - two(x)).max()
+    assert difference <= 2 * two.certificate.parts["rounding"] < 1e-13
 
 
 @pytest.mark.parametrize("layout", ["memory", "literal"])

@@ -1,4 +1,4 @@
-"""Points that rounding took out of the domain; data frames; and the arithmetic that runs."""
+"""Points that rounding took out of the domain; and the arithmetic that runs."""
 
 import math
 import warnings
@@ -68,38 +68,6 @@ def test_pairs_and_shapes():
     assert line(np.full(3, np.nextafter(0.1, 1))).shape == (3,)
     with pytest.raises(af.DomainError, match="Inputs must have shape"):
         line(np.zeros((2, 3)))
-
-
-class Frame:
-    """As much of a data frame as is asked of one."""
-
-    def __init__(self, **columns):
-        self.columns, self._values = list(columns), columns
-
-    def __getitem__(self, name):
-        return self._values[name]
-
-
-def test_columns_are_taken_by_name(net):
-    frame = Frame(weight=[9.0, 9.0], y=[-0.5, -0.25], x=[0.2, 0.3])
-    np.testing.assert_array_equal(net(frame), net(np.array([[0.2, -0.5], [0.3, -0.25]])))
-    with pytest.raises(af.DomainError, match="no column y"):
-        net(Frame(x=[0.2]))
-    frame.columns.append("x")
-    with pytest.raises(af.DomainError, match="several columns x"):
-        net(frame)
-    unnamed = af.compile(lambda x: x[..., 0], af.Box(0, 1, shape=(2,)), 0.1)
-    with pytest.raises(af.DomainError, match="these inputs have none"):
-        unnamed(frame)
-
-
-def test_pandas_frames():
-    pandas = pytest.importorskip("pandas")
-    line = af.compile("2*x", {"x": (0, 1)}, 1e-3)
-    frame = pandas.DataFrame({"z": [1, 2], "x": [0.25, 0.5]})
-    assert line(frame).tolist() == line(np.array([0.25, 0.5])).tolist()
-    with pytest.raises(af.DomainError, match="several columns x"):
-        line(pandas.concat([frame, frame], axis=1))
 
 
 def test_autocast_changes_nothing(net):

@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import sympy
 
 import attnforge as af
 from attnforge.compiler.targets import as_target, compared_with
@@ -19,6 +21,9 @@ SQUARE = {"x": (-1, 1), "y": (0, 2)}
         ("x + y", Formula, None),
         ("[x + y, x*y]", Formulas, 2),
         (["x + y", "x*y"], Formulas, 2),
+        (["x + y", sympy.Symbol("x") * 2], Formulas, 2),
+        (["t = x*y; t*t", "x"], Formulas, 2),
+        (["x"], Formulas, 1),
         (" [x] ", Formulas, 1),
         ("t = sin(x); [t, t*y]", Formulas, 2),
         ("t = sin(x); t*t + y", Formulas, None),
@@ -74,6 +79,33 @@ def test_other_targets_are_compared_with():
 def test_what_is_no_target():
     with pytest.raises(af.TargetError, match="traced or other callable"):
         as_target(3, SQUARE)
+
+
+@pytest.mark.parametrize(
+    ("target", "match"),
+    [
+        (["x", 3], "list of formulas.*Got int at place 1.*Write"),
+        (["[x, y]", "x"], "one output. Got '\\[x, y\\]' at place 0"),
+        (["x, y"], "comma separates the arguments"),
+        (["x", "z"], "Got z, where the inputs are x, y"),
+        ([], "A table is a pair"),
+    ],
+)
+def test_lists_that_are_no_formulas(target, match):
+    with pytest.raises(af.TargetError, match=match):
+        as_target(target, SQUARE)
+
+
+def test_affine_formulas_need_no_attention():
+    net = af.compile(["x", "2*x + y"], SQUARE)
+    assert (net.heads, net.certificate.status) == (0, "proved")
+    assert "without attention" in net.reason
+    assert np.abs(net(x=0.3, y=0.2) - [0.3, 0.8]).max() <= net.certificate.bound < 1e-14
+    first, read = net.network.layers
+    weights = read.terms[0].map.copy()
+    weights[1, 0] += 1e-3  # the proof sees it
+    other = replace(net.network, layers=(first, replace(read, terms=(replace(read.terms[0], map=weights),))))
+    assert 1e-3 <= net.with_network(other).certificate.bound < 1.1e-3
 
 
 def test_nothing_heavy_is_imported():

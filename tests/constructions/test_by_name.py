@@ -57,7 +57,7 @@ def test_bad_input_gets_an_error_in_three_parts(name, wrong):
         ("truncated_linear", {"w": np.ones((9, 1)), "layout": "literal"}, "at least n"),
         ("multihead_truncated_linear", {"tokens": 4}, "sentinels a side"),
         ("multihead_truncated_linear", {"heads": 0}, "at least 1"),
-        ("multihead_truncated_linear", {"sentinels": 0}, "at least 1"),
+        ("multihead_truncated_linear", {"sentinels": -1}, "`sentinels` 0"),
         ("multihead_truncated_linear", {"w": np.ones((9, 1)), "layout": "literal"}, "as many tokens as keys"),
         ("gate", {"sharpness": 0.0}, "positive"),
         ("gate", {"sharpness": np.inf}, "positive"),

@@ -29,7 +29,8 @@ def test_arrays_and_flat_arrays():
         (([0, 0], [1, -1]), "at entry 1"),
         ((np.nan, 1), "`lower` must be finite"),
         ((0, np.inf), "`upper` must be finite.*compact"),
-        (("a", 1), "`lower` must be numbers"),
+        (("a", 1), "ends of an interval are numbers. Got 'a'"),
+        ((0, {}), "`upper` must be numbers"),
         (([0, 0], [1, 1, 1]), "fit the shape"),
         (([0, 0], 1, (3,)), r"fit the shape \(3,\)"),
     ],
@@ -83,6 +84,16 @@ def test_domains_that_are_none(domain):
     with pytest.raises(af.DomainError) as caught:
         as_box(domain)
     assert "Got" in str(caught.value)
+
+
+def test_ends_may_be_constants():
+    box, names = as_box({"x": ("-pi", "pi"), "y": (0, "2*pi")})
+    assert (box.lower.tolist(), box.upper.tolist(), names) == ([-np.pi, 0], [np.pi, 2 * np.pi], ("x", "y"))
+    assert af.Box("-pi/2", ["sqrt(2)", 3]).upper.tolist() == [np.sqrt(2), 3]
+    with pytest.raises(af.DomainError, match=r"ends of an interval.*Got 'q': a constant has no variables.*-pi/2"):
+        as_box({"x": (0, "q")})
+    with pytest.raises(af.DomainError, match="lower, upper"):
+        as_box({"x": "pi"})
 
 
 def test_bounds_are_copies():

@@ -238,8 +238,8 @@ def test_the_cost_of_the_literal_layout_is_no_wild_overestimate():
             r"`tokens` must hold 2 sentinels a side .* Got tokens=4, heads=3, .*at least 6 tokens",
         ),
         (HeadsPlan(5, 1, 1.0, 2), r"two anchors in all\. Got tokens=5, heads=1"),
-        (HeadsPlan(12, 0, 1.0, 2), r"`heads` and `sentinels` must be at least 1\. Got heads=0, sentinels=2"),
-        (HeadsPlan(12, 3, 1.0, 0), r"`heads` and `sentinels` must be at least 1\. Got heads=3, sentinels=0"),
+        (HeadsPlan(12, 0, 1.0, 2), r"`heads` must be at least 1, and `sentinels` 0\. Got heads=0, sentinels=2"),
+        (HeadsPlan(12, 3, 1.0, -1), r"`heads` must be at least 1, and `sentinels` 0\. Got heads=3, sentinels=-1"),
     ],
 )
 def test_plans_without_room_are_refused(plan, pattern):

@@ -59,8 +59,8 @@ class Written:
 
 
 def is_graph(network: Network) -> bool:
-    """Whether all heads add to registers, and claim formulas of them."""
-    first, *middle, last = network.layers if len(network.layers) > 2 else (None, None, None)
+    """Whether all heads add to registers, and claim formulas of them; affine formulas need none."""
+    first, *middle, last = network.layers if len(network.layers) > 1 else (None, None)
     plain = isinstance(first, Linear) and isinstance(last, Linear) and network.tokens == 1
     adds = all(isinstance(layer, Attention) and layer.residual for layer in middle)
     return plain and adds and all(h.claims is not None and h.claims.formula for h in network.heads)

@@ -54,8 +54,11 @@ class Columns:
 
 
 def is_graph(network: Network) -> bool:
-    """Whether heads add to registers, and each claims its formula; the only one of a network need not."""
-    if len(network.layers) < 3:
+    """Whether heads add to registers, and each claims its formula; the only one of a network need not.
+
+    Formulas that are all affine need no head, and are read out at once.
+    """
+    if len(network.layers) < 2:
         return False
     first, *middle, last = network.layers
     adds = all(isinstance(layer, Linear) or (isinstance(layer, Attention) and layer.residual) for layer in middle)
@@ -63,7 +66,8 @@ def is_graph(network: Network) -> bool:
         return False
     claiming = [head for head in network.heads if not is_distractor(head)]
     claimed = bool(claiming) and all(map(claims_formula, claiming))
-    return claimed or (len(claiming) == 1 and last.terms[0].map is not None and last.terms[0].map.shape[1] == 1)
+    read = last.terms[0].map
+    return claimed or not network.heads or (len(claiming) == 1 and read is not None and read.shape[1] == 1)
 
 
 def read_columns(network: Network, target: object) -> Columns:

@@ -19,7 +19,6 @@ exhaust Python's stack. User text is never evaluated by Python.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -36,6 +35,7 @@ from attnforge.targets.expression.limits import (
     exponent_problem,
 )
 from attnforge.targets.expression.reductions import REDUCTIONS, entries, vector_lengths, vectors
+from attnforge.targets.expression.suggestions import instead_of
 from attnforge.targets.expression.text import to_text
 from attnforge.targets.expression.tokens import Token, error_at, tokenize
 from attnforge.targets.expression.tree import (
@@ -434,10 +434,8 @@ class _Parser:
         return self._error(requirement, "Remove parentheses and signs, or give a callable", start)
 
     def _unknown_function(self, token: Token) -> TargetError:
-        wanted = token.text.lower()[:20] if len(token.text) > 1 else ""
-        close = difflib.get_close_matches(wanted, CALLED, n=1, cutoff=0.6)
         known = ", ".join(name for name in CALLED if name in FUNCTIONS or name in REDUCTIONS)
-        remedy = f"Did you mean `{close[0]}`?" if close else f"The functions are {known}; a product is written with `*`"
+        remedy = instead_of(token.text, CALLED) or f"The functions are {known}; a product is written with `*`"
         return self._error(f"`{token.text[:40]}` is not a function", remedy, token.start)
 
     def _missing_operand(self, token: Token) -> TargetError:

@@ -77,6 +77,8 @@ class GraphPlan:
     def reason(self) -> str:
         """In words."""
         steps, layers = self.decomposition.steps, max(self.decomposition.layers, default=0)
+        if not steps:
+            return "affine formulas, which a linear map computes without attention"
         kinds = [f"{n} {kind}{'s' if n > 1 else ''}" for kind in _KINDS if (n := sum(s.kind == kind for s in steps))]
         plural = ["" if count == 1 else "s" for count in (len(steps), layers)]
         return f"a graph of {len(steps)} register{plural[0]} in {layers} layer{plural[1]}: {', '.join(kinds)}"
