@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import in_context as in_context
     from . import plot as plot
     from . import programs as programs
+    from . import zoo as zoo
     from .certification import Certificate as Certificate
     from .compiler import Compiled as Compiled
     from .compiler import attack as attack
@@ -68,7 +69,7 @@ HOMES = {
     "attnforge.targets": ("Box", "Lipschitz"),
     "attnforge.targets.tracing": ("formula",),
 }
-MODULES = ("anchors", "constructions", "export", "in_context", "plot", "programs")
+MODULES = ("anchors", "constructions", "export", "in_context", "plot", "programs", "zoo")
 
 __all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
 

@@ -1,6 +1,7 @@
 """Tables in the pages of ``docs/``: ``python scripts/tables.py`` writes them.
 
-Those of constructions come from the registry, that of programs from their library, that of formats from their records,
+Those of constructions come from the registry, that of programs from their library, those of formats and of the zoo from
+their records,
 those of numbers from the pages of ``benchmarks/results/``.
 
 Each stands between two comments, ``<!-- table: NAME -->`` and ``<!-- end of table -->``.
@@ -16,9 +17,12 @@ from attnforge.export import FORMATS
 from attnforge.programs.library import LIBRARY
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.registry import CONSTRUCTIONS, VARIANTS
+from attnforge.zoo import entries
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = tuple(f"docs/{name}.md" for name in ("choosing", "comparison", "export", "programs", "quickstart", "theorems"))
+FILES = tuple(
+    f"docs/{name}.md" for name in ("choosing", "comparison", "export", "programs", "quickstart", "theorems", "zoo")
+)
 PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 TABLES = {
@@ -50,6 +54,10 @@ TABLES = {
             (code(e.option), e.writes, e.takes, e.runs_with, "" if e.extra is None else code(e.extra), e.refuses)
             for e in FORMATS.values()
         ],
+    ),
+    "zoo": lambda: table(
+        ("network", "kind", "computes", "inputs", "mechanism", "citation"),
+        [(code(e.name), e.kind, e.computes, e.inputs, e.mechanism, e.citation) for e in entries.values()],
     ),
     "proved": lambda: section_table("programs", "The largest length that is proved"),
     "tracr": lambda: section_table("programs", "Beside tracr"),

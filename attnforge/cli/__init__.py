@@ -21,6 +21,7 @@ from attnforge.cli import (
     inspect,
     measure,
     report,
+    zoo,
 )
 from attnforge.cli.command import ExpressionCommand, Group
 
@@ -47,6 +48,7 @@ app.command("constructions", epilog=constructions.EPILOG)(constructions.run)
 app.command("explore", epilog=explore.EPILOG)(explore.run)
 app.command("bench", epilog=bench.EPILOG)(bench.run)
 app.add_typer(experiment.app, name="experiment")
+app.add_typer(zoo.app, name="zoo")
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Write a saved model in another format."""
-    chosen = _chosen(to)
+    chosen = chosen_format(to)
     chosen.require()
     model = read_model(file)
     write_model(partial(chosen.writer, model), output, "--output", dtype=dtype)
@@ -46,7 +46,7 @@ def run(
     note(f"wrote {output}")
 
 
-def _chosen(option: str) -> Format:
+def chosen_format(option: str) -> Format:
     """The format by its name."""
     names = {each.option: each for each in FORMATS.values()}
     if option not in names:

@@ -21,9 +21,9 @@ from attnforge.compiler.targets import compared_with
 from attnforge.display import Card, Displayed
 from attnforge.effort import Effort
 from attnforge.errors import CertificateError, FileFormatError
-from attnforge.labels import Labels, target_labels
+from attnforge.labels import Labels, named_graph, target_labels
 from attnforge.model_file import StoredModel, write
-from attnforge.network import Network
+from attnforge.network import CausalGraph, Network
 from attnforge.targets import Target
 from attnforge.targets.function import check_importable
 
@@ -105,6 +105,19 @@ class Compiled(Runnable, Displayed):
         which. ``print`` it, or take ``to_data()``, plain lists and dicts.
         """
         return target_labels(self.network, self.target, tried=True)
+
+    def causal_graph(self) -> CausalGraph:
+        """Who reads whom, read from the weights: inputs by their names, heads, outputs; ``print`` it, or take the data.
+
+        >>> from attnforge import compile
+        >>> net = compile("x*y*exp(-z^2)", {"x": (-1, 1), "y": (-1, 1), "z": (-1, 1)}, tol=1e-2)
+        >>> print(net.causal_graph())
+        L0H0 row: -z^2 <- z
+        L0H1 multiplier: (3 + x)*y <- x, y
+        L1H0 exponential: (r[5] + -3*y)*exp(r[4]) <- y, L0H0, L0H1
+        output <- L1H0
+        """
+        return named_graph(self.network, target_labels(self.network, self.target))
 
     def range(self, box: Any = None, *, effort: str | Effort | None = None) -> Range:
         """The proved range of the outputs on a box of the domain: ``lower <= net(x) <= upper`` for every x in it.

@@ -28,7 +28,7 @@ from attnforge.theorems.truncated_linear import Layout
 
 def max_affine(
     f: Any,
-    domain: Box,
+    domain: Any,
     *,
     cells: int | Sequence[int] | npt.ArrayLike | Adaptive,
     norm: str | float = "sup",
@@ -47,7 +47,7 @@ def max_affine(
     Args:
         f: takes (..., d) arrays and returns (...) or (..., k); on a box of n tokens, (..., n, d) to (..., n, k). Or a
             formula as text.
-        domain: a box of shape (d,) or (n, d).
+        domain: a box of shape (d,) or (n, d), or named intervals.
         cells: cells along every axis, or one number an axis; an (N, D) array of centres (Voronoi cells); or
             ``af.anchors.Adaptive(count)``.
         norm: ``"sup"``; or a number p >= 1: cell averages for Lebesgue-integrable f, discontinuous or unbounded. Then

@@ -5,6 +5,7 @@ A claim says what its builder meant; a label says what the numbers make of it. N
 
 from attnforge.labels.forms import LONGEST, form_text
 from attnforge.labels.labels import ColumnLabel, HeadLabel, KeyLabel, Labels, LayerLabel, labels_of
+from attnforge.labels.named_graph import named_graph
 from attnforge.labels.of_target import target_labels
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "LayerLabel",
     "form_text",
     "labels_of",
+    "named_graph",
     "target_labels",
 ]

@@ -57,11 +57,12 @@ class CausalGraph:
     edges: tuple[CausalEdge, ...]
 
     def __str__(self) -> str:
-        lines = [f"{node.name:<12} {_said(node)}".rstrip() for node in self.nodes if node.kind != "input"]
-        for at, line in zip((i for i, n in enumerate(self.nodes) if n.kind != "input"), range(len(lines)), strict=True):
-            read = ", ".join(self.nodes[i].name for i in self.parents(at))
-            lines[line] += f"  <- {read}" if read else ""
-        return "\n".join(lines)
+        return "\n".join(self._line(i) for i, node in enumerate(self.nodes) if node.kind not in ("input", "context"))
+
+    def _line(self, node: int) -> str:
+        """A node, what it is said to be, and what it reads; constants alone where there is nothing."""
+        read = ", ".join(self.nodes[i].name for i in self.parents(node)) or "constants"
+        return " ".join(filter(None, (self.nodes[node].name, _said(self.nodes[node]), "<-", read)))
 
     def parents(self, node: int) -> tuple[int, ...]:
         """The nodes that a node reads."""

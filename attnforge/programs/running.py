@@ -16,7 +16,8 @@ from attnforge.certification.programs import ProgramCertificate, certify_program
 from attnforge.display import Card, Displayed, shares
 from attnforge.errors import CertificateError, DomainError
 from attnforge.labels import Labels as NetworkLabels
-from attnforge.network import Attention, Network, count_keys, count_parameters
+from attnforge.labels import named_graph
+from attnforge.network import Attention, CausalGraph, Network, count_keys, count_parameters
 from attnforge.programs.labels import program_labels
 from attnforge.programs.trace import Trace, trace_of
 from attnforge.targets.function import check_importable
@@ -160,6 +161,11 @@ class ProgramNetwork(Displayed):
         A head's ``formula`` is the register that it writes, if its weights write no other column.
         """
         return program_labels(self.network, self.layout)
+
+    def causal_graph(self) -> CausalGraph:
+        """Who reads whom, read from the weights: registers of the input, heads, features of the result."""
+        inputs = [each.name for each in self.layout.inputs for _ in range(each.size)]
+        return named_graph(self.network, self.labels(), inputs)
 
     def with_network(self, network: Network) -> ProgramNetwork:
         """The same program with other weights, certified anew: CertificateError where they are not proved right."""

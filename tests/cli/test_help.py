@@ -6,7 +6,7 @@ import attnforge as af
 
 VERBS = (
     "compile", "inspect", "certify", "measure", "diagnose", "report", "apply", "export", "constructions", "explore",
-    "bench", "experiment",
+    "bench", "experiment", "zoo",
 )  # fmt: skip
 
 
