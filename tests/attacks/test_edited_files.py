@@ -38,7 +38,7 @@ def refused(path, match=None):
         af.load(path)
 
 
-LOWERED = {"bound": (1e-9).hex(), "parts": {"spacing": (1e-9).hex(), "leakage": "0x0p0", "rounding": "0x0p0"}}
+LOWERED = {"bound": (1e-9).hex(), "parts": {"spacing": (1e-9).hex(), "leakage": (0.0).hex(), "rounding": (0.0).hex()}}
 EDITS = {
     "lowered bound": lambda m: with_certificate(m, **LOWERED),
     "edited target": lambda m: m | {"target": m["target"] | {"text": "clamp(x, -1, 1.5)"}},

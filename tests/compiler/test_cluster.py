@@ -1,15 +1,18 @@
 """A slow callable compiled by the workers of a cluster: one is killed, and the cache has all the others found."""
 
+import math
 import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import attnforge as af
+from attnforge.effort import as_effort
 
 
 class Slow:
@@ -44,7 +47,8 @@ def test_a_worker_is_killed_and_what_was_found_is_kept(cluster, tmp_path):
             time.sleep(0.02)
 
     threading.Thread(target=kill, daemon=True).start()
-    net = af.compile(first, {"x": (0, 1)}, 1e-4, effort="low", cluster=address, cache=cache)
+    effort = replace(as_effort("low"), seconds=math.inf)  # a search asks for as many points, whatever its pace
+    net = af.compile(first, {"x": (0, 1)}, 1e-4, effort=effort, cluster=address, cache=cache)
     assert killed, "no worker was killed before the end"
     asked = first.asked()
     assert sum(rows for pid, rows in asked if pid in pids) > 0.25 * sum(
@@ -54,7 +58,7 @@ def test_a_worker_is_killed_and_what_was_found_is_kept(cluster, tmp_path):
     x = np.linspace(0, 1, 1000)
     assert np.abs(net(x) - np.sin(3 * x)).max() <= 1e-4
     again = Slow(tmp_path / "again")
-    resumed = af.compile(again, {"x": (0, 1)}, 1e-4, effort="low", cache=cache)
-    told = sum(rows for _, rows in again.asked())  # five to see whose cache it is; how many a search takes, its pace
+    resumed = af.compile(again, {"x": (0, 1)}, 1e-4, effort=effort, cache=cache)
+    told = sum(rows for _, rows in again.asked())  # five to see whose cache it is
     assert told <= 0.05 * sum(rows for _, rows in asked)
     assert resumed.certificate.digest == net.certificate.digest

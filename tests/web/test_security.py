@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -113,7 +114,7 @@ def test_formulas_that_blow_up_are_answered_in_words(client, text: str) -> None:
 
 
 def test_a_request_that_trickles_in_is_given_up(monkeypatch) -> None:
-    monkeypatch.setattr("attnforge.web.app.SENDING", 0.05)
+    monkeypatch.setattr(sys.modules[make_app.__module__], "SENDING", 0.05)
     told: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from attnforge.balls import machine
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
 from attnforge.certification.checker.graph import compare_claims, refute_claims
@@ -177,7 +178,7 @@ def _recomputed(
 def _check_table(
     model: Network, target: Table, certificate: Certificate, dtype: str, effort: Effort, progress: Report
 ) -> Verdict:
-    """A table has no bound between its points; the error stated at these must be the largest."""
+    """No bound between points; the error stated at these must be the largest, to half the digits, in whatever run."""
     if certificate.bound is not None:
         return Verdict("unprovable", "intact, but it states a bound where a table is silent: between its points")
     if certificate.estimate is None:
@@ -185,12 +186,14 @@ def _check_table(
     outcome, stated = at_listed_points(model, target, dtype, effort.cells, progress), certificate.estimate.error
     if outcome.seen > stated:
         return _judgement(replace(outcome, verdict="refuted"), stated)
-    if outcome.verdict != "confirmed" or not outcome.reached < math.inf:
+    if outcome.verdict != "confirmed":
         return _judgement(replace(outcome, verdict="undecided"), stated)
-    reason = (
-        f"at all {outcome.cells:,} listed points the error is at most {outcome.reached:.6g}; nothing is said between"
-    )
-    return Verdict("confirmed", reason, None, outcome)
+    largest = float(abs(target.table_values).max())
+    if not outcome.reached <= stated + math.sqrt(machine(dtype).roundoff) * largest:
+        reason = f"the error {stated:.6g} stated is not certain: roundings of a run may make it {outcome.reached:.6g}"
+        return Verdict("undecided", reason, None, replace(outcome, verdict="undecided"))
+    what = f"at all {outcome.cells:,} listed points the error is at most {outcome.reached:.6g}"
+    return Verdict("confirmed", f"{what}; nothing is said between", None, outcome)
 
 
 def _judgement(outcome: Outcome, bound: float) -> Verdict:

@@ -94,7 +94,8 @@ def test_checking_a_file_loads_nothing_that_builds_or_proves(loaded):
 
 
 def test_of_certification_only_the_certificate_and_the_checker_are_loaded(loaded):
-    kept = ("attnforge.certification.certificate", "attnforge.certification.checker")
+    certificate = ("attnforge.certification.certificate", "attnforge.certification.dialect")  # and how its text is read
+    kept = (*certificate, "attnforge.certification.checker")
     modules = [module for module in loaded[1] if module.startswith("attnforge.certification.")]
     assert modules
     assert [module for module in modules if not inside(module, kept)] == []
