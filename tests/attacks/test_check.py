@@ -98,7 +98,7 @@ def sampled(net) -> np.ndarray:
 
 
 def stated(path) -> float:
-    """What the file says of its error: a bound, or of a table the error at its points, to half of the dtype's digits."""
+    """What the file says of its error: a bound, or of a table the error at its points, to half the dtype's digits."""
     net = af.load(path)
     if net.certificate.bound is not None:
         return net.certificate.bound
