@@ -15,15 +15,10 @@ BOOKS = sorted(FOLDER.glob("*.ipynb"))
 def shown(book):
     """Of every cell of code, the kinds of its outputs: texts, images, tables; how a stream was cut does not count."""
     return [
-        [kind for kind, _ in groupby(sorted(out.get("data", {out.output_type: ""})) for out in written(cell))]
+        [kind for kind, _ in groupby(sorted(out.get("data", {out.output_type: ""})) for out in cell.outputs)]
         for cell in book.cells
         if cell.cell_type == "code"
     ]
-
-
-def written(cell):
-    """What a cell shows, but for warnings of libraries."""
-    return [output for output in cell.outputs if output.get("name") != "stderr"]
 
 
 @pytest.mark.slow
