@@ -53,6 +53,7 @@ class Trouble:
     def watch(self, page: Any) -> None:
         page.on("console", lambda message: self.note(message.type in ("error", "warning"), f"console: {message.text}"))
         page.on("pageerror", lambda error: self.note(True, f"exception: {error}"))
+        page.on("response", lambda each: self.note(each.status >= 400, f"{each.status}: {each.request.post_data}"))
         page.on("request", lambda request: self.note(self.is_outside(request.url), f"outside: {request.url}"))
 
     def note(self, is_wrong: bool, text: str) -> None:

@@ -90,10 +90,11 @@ async function refresh() {
     return;
   }
   const asked = view;
+  let found;
   started = performance.now();
   busy("computing");
   try {
-    const found = await picture.ask(view.job, request, { onProgress: (fraction, text) => busy(text, fraction) });
+    found = await picture.ask(view.job, request, { onProgress: (fraction, text) => busy(text, fraction) });
     if (found === null || asked !== view) return;
     result = found;
     if (found.asked) { params = fromRequest(params, found.asked); controls.update(params); }
@@ -104,6 +105,7 @@ async function refresh() {
     if (asked === view) { busy(""); fail(error); }
     return;
   }
+  if (found !== result) return; // another view or change came while this one was drawn, and asks for itself
   if (view.kind && !view.isProved) prove();
   if (view.hasComparison) compare();
 }
@@ -122,6 +124,7 @@ async function draw() {
 }
 
 function prove() {
+  clearTimeout(proving); // of a change that was drawn since the last one was asked for
   showCertificate(null);
   certificateText = null;
   proving = setTimeout(async () => {
