@@ -13,6 +13,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,10 @@ TAME, ROUNDED = 2.0, 1 / 16  # times f, values that are tame in any case; the pa
 STEEP = 16.0  # times tamer are values of graded rows, whose scores are large
 FASTEST = 1.5  # by which their number grows at most, from one that is too few to the next
 SURELY, STALLED = 1.2, 0.7  # times the anchors that leave so much of the residual: they did not help
+
+TIED, RESOLVED = 1.5, 2.0**-46  # times the least residual, and of f: residuals that another BLAS may put in any order
+
+AnyFit = TypeVar("AnyFit", Fit, SmoothFit)
 
 
 class RowSearch:
@@ -137,7 +142,7 @@ class AxisSearch:
         roundoff: float = 0.0,
     ) -> None:
         self.most, self.is_graded = min(most, MOST, in_force().anchors), len(panels.degrees) > 1
-        size = float(np.abs(columns).max())
+        self._size = size = float(np.abs(columns).max())
         relative = min(0.5, tol / size) if size else 0.5
         cuts = cuts_between(min(1e-2, max(0.1 * relative, 30 * finest)), finest)
         self._uniform = UniformRows(panels, columns, relative, tol)
@@ -169,10 +174,15 @@ class AxisSearch:
         """The best fit found with ``count`` anchors on the domain, ghosts on top."""
         if not self.is_graded and self._uniform.panels.degrees[0] < count:
             samples, cuts = self._uniform.sampled(1), self._searches[0].cuts
-            found = (fit for axis in self._uniform.inside(count) for fit in smooth_fits(samples, axis, cuts))
-            return min(found, key=lambda fit: fit.residual)
-        fits = [fit for search in self._searches for fit in search.inside(count)]
-        return min(fits, key=lambda fit: fit.residual)
+            found = [fit for axis in self._uniform.inside(count) for fit in smooth_fits(samples, axis, cuts)]
+            return self._shortest(found)
+        return self._shortest([fit for search in self._searches for fit in search.inside(count)])
+
+    def _shortest(self, fits: Sequence[AnyFit]) -> AnyFit:
+        """The fewest anchors among the best fits: which of these has the least residual is a matter of last bits."""
+        least = min(fit.residual for fit in fits)
+        best = [fit for fit in fits if fit.residual <= max(TIED * least, RESOLVED * self._size)]
+        return min(best, key=lambda fit: (len(fit.axis), fit.residual > TIED * least))
 
 
 def tamest(fits: Sequence[Fit], tol: float) -> Fit:

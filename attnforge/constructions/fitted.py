@@ -69,7 +69,7 @@ def tensor_grid(
     (True, True)
     >>> net = tensor_grid("exp(x*y)", {"x": (0, 1), "y": (0, 1)}, anchors=6)
     >>> net.certificate.estimate.error < 1e-6, net.reason.split(" (")[0]
-    (True, '28 x 28 anchors with fitted values, 6 x 6 on the domain, the others ghosts')
+    (True, '22 x 22 anchors with fitted values, 6 x 6 on the domain, the others ghosts')
     >>> tensor_grid("abs(x)", {"x": (-1, 1)}, anchors=[-1, -0.3, -0.1, 0, 0.1, 0.3, 1]).anchors
     7
     """

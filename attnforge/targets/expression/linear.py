@@ -52,7 +52,7 @@ def linear_form(node: Node, names: Sequence[str]) -> LinearForm | None:
     """The affine function of the named variables that the expression is, or None.
 
     Seen through are sums, products and quotients with constants, first powers, functions of constants, and
-    truncations that leave a constant. An empty clamp is an error, as in `truncated_linear_form`.
+    truncations that leave a constant: clamp(u, a, b) = min(max(u, a), b) is b where a >= b.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> linear_form(parse("(x - 3)/2 + y"), ["x", "y"])
@@ -170,8 +170,6 @@ def _variable(node: Variable, names: Collection[str]) -> _Result:
 
 
 def _application(node: Apply, pieces: Sequence[_Piece]) -> _Result:
-    if node.function == "clamp":
-        _check_order(node, *(piece.offset for piece in pieces[1:] if piece.is_constant))
     if all(piece.is_constant for piece in pieces):
         value = of_numbers(node, [piece.offset for piece in pieces])
         return _Piece({}, value) if value.is_finite() else _Refusal(f"{_quote(node)} is not a finite number")
@@ -252,6 +250,8 @@ def _clamp(node: Node, pieces: Sequence[_Piece]) -> _Result:
     value, low, high = pieces
     if not (low.is_constant and high.is_constant):
         return _Refusal(f"{_quote(node)} has bounds that vary")
+    if low.offset >= high.offset:  # min(max(u, a), b) = b
+        return _Piece({}, high.offset)
     if not low.offset < high.offset:
         return _Refusal(f"{_quote(node)} has bounds too close to tell which is larger")
     raised = _cut_below(node, value, low.offset)
@@ -281,13 +281,6 @@ RULES: dict[str, Callable[[Node, Sequence[_Piece]], _Result]] = {
     "relu": _relu,
     "clamp": _clamp,
 }
-
-
-def _check_order(node: Node, *bounds: arb) -> None:
-    if len(bounds) == 2 and bounds[0] >= bounds[1]:
-        low, high = (bound.str(8, radius=False) for bound in bounds)
-        requirement = f"In {_quote(node)}, the upper bound must exceed the lower (the interval [a, b] is empty)"
-        raise TargetError(requirement, f"a={low}, b={high}", "Swap them, or use a constant target")
 
 
 def _range(weights: Sequence[arb], offset: arb, lower: Sequence[float], upper: Sequence[float]) -> tuple[arb, arb]:

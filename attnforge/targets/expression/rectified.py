@@ -137,7 +137,7 @@ def rectified(node: Node, names: Sequence[str]) -> list[Layer]:
     """
     units = Units()
     found = fold(node, lambda each, arguments: _form(units, each, arguments))
-    if not units.forms:
+    if not found.units:  # also where those there were cancel, as in clamp(x, a, a)
         raise _refusal("at least one kink", "none")
     found = units.carried(found)
     return _layers(units, found, names)

@@ -52,6 +52,8 @@ class Kinks:
         if not plain:
             return self.kink("min", [self.kink("max", [u, a]), b])
         low, high = a.tree.value, b.tree.value  # type: ignore[union-attr]
+        if low >= high:  # min(max(u, a), b) = b
+            return b
         within = self.registers.range(u.tree)
         if not is_undefined(within) and within.lower >= low and within.upper <= high:
             return u
