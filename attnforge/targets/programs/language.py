@@ -390,7 +390,8 @@ def select(keys: Values, queries: Values, relation: str | Callable[[Any, Any], b
 
 def where(keys: Labels, condition: Callable[[Any], bool]) -> Selector:
     """The key tokens whose label meets a condition, whatever the query."""
-    return Selector((Atom(keys, keys, lambda key, _query: condition(key)),))
+    told = as_labels(keys)
+    return Selector((Atom(told, told, lambda key, _query: condition(key)),))
 
 
 def as_labels(values: Values) -> Labels:

@@ -106,7 +106,7 @@ def encoded(register: Register, value: object) -> Array:
         assert isinstance(value, int | Fraction)
         return np.array([[float(value)]])
     row = np.zeros((1, register.size))
-    row[0, register.labels.index(value)] = 1.0
+    row[0, register.labels.place(value)] = 1.0
     return row
 
 
