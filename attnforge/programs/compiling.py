@@ -17,6 +17,7 @@ from attnforge.targets.programs.typing import Typed
 from attnforge.theorems.programs.build import build
 
 LIMIT = 2048  # lengths up to which the largest proved one is looked for
+LONGEST = 2**24  # tokens: a proof looks at every position
 
 
 def compile(
@@ -66,13 +67,16 @@ def proved_lengths(
 
     Found by doubling and bisection: the length it returns is proved, one more is not, or is above the limit.
     """
-    made, tokens, _ = _asked(program, vocabulary, 1)
-    return {dtype_name(each): _largest(made, tokens, dtype_name(each), limit) for each in dtypes}
+    made, tokens, most = _asked(program, vocabulary, limit)
+    return {dtype_name(each): _largest(made, tokens, dtype_name(each), most) for each in dtypes}
 
 
 def _asked(
     program: Labels | Numbers | Entry, vocabulary: Sequence[Any] | None, max_length: int | None
 ) -> tuple[Labels | Numbers, Sequence[Any], int]:
+    if type(max_length) is int and max_length > LONGEST:
+        got = f"about 2^{max_length.bit_length()}"
+        raise RefusalError(f"Programs are proved for at most {LONGEST:,} tokens", got, "Ask for fewer")
     if isinstance(program, Entry):
         tokens = program.vocabulary if vocabulary is None else vocabulary
         return program.make(tokens), tokens, program.max_length if max_length is None else max_length
@@ -84,8 +88,12 @@ def _asked(
 
 def _attempt(program: Labels | Numbers, vocabulary: Sequence[Any], max_length: int, dtype: str) -> ProgramNetwork:
     layout = Layout(Typed(program, vocabulary, max_length))
-    network = build(layout, dtype)
-    return ProgramNetwork(layout, network, dtype, certify_program(network, layout, dtype))
+    try:
+        network = build(layout, dtype)
+        return ProgramNetwork(layout, network, dtype, certify_program(network, layout, dtype))
+    except ArithmeticError as error:
+        wanted = "Weights of a program and its scores are numbers of float64"
+        raise RefusalError(wanted, f"a larger one ({error})", "Use smaller numbers") from error
 
 
 def _largest(program: Labels | Numbers, vocabulary: Sequence[Any], dtype: str, limit: int) -> int:

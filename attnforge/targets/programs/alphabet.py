@@ -20,7 +20,13 @@ class Alphabet(tuple[Any, ...]):
     _places: dict[Hashable, int]
 
     def __new__(cls, labels: Iterable[Any]) -> Self:
-        found = {_checked(label): label for label in labels}
+        try:
+            found = {_checked(label): label for label in labels}
+        except TargetError:
+            raise
+        except Exception as error:
+            got = f"{type(error).__name__}: {error}"
+            raise TargetError("Labels are hashable, as strings and integers are", got, "Use strings") from error
         made = super().__new__(cls, found.values())
         made._places = {key: i for i, key in enumerate(found)}
         return made
@@ -63,15 +69,8 @@ def _parts(label: Any) -> Hashable:
 
 
 def _checked(label: Any) -> Hashable:
-    try:
-        hash(label)
-        found = identity(label)
-        steady = found == identity(label)
-    except TargetError:
-        raise
-    except Exception as error:
-        got = f"{type(error).__name__}: {error}"
-        raise TargetError("Labels are hashable, as strings and integers are", got, "Use strings") from error
-    if not steady:
+    hash(label)
+    found = identity(label)
+    if found != identity(label):
         raise TargetError("A label is the same each time it is looked at", f"{label!r:.40}", "Use strings")
     return found

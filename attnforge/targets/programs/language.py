@@ -175,12 +175,13 @@ class Comparison(Labels):
 class Atom:
     """One condition on a pair of a key and a query token: ``relation`` of labels or numbers, or a function of labels.
 
-    The function takes the key's label first.
+    The function takes the key's label first. ``is_order`` where labels must have one order, which ``relation`` says.
     """
 
     keys: Values
     queries: Values
     relation: str | Callable[[Any, Any], bool]
+    is_order: bool = False
 
     @property
     def holds(self) -> Callable[[Any, Any], bool]:
@@ -283,7 +284,8 @@ class Rank(Numbers):
 
     def __post_init__(self) -> None:
         equal = select(self.order, self.order, "==") & select(indices, indices, "<")
-        object.__setattr__(self, "smaller", Width(select(self.order, self.order, "<")))
+        less = replace(select(self.order, self.order, "<").atoms[0], is_order=True)
+        object.__setattr__(self, "smaller", Width(Selector((less,))))
         object.__setattr__(self, "ties", Width(equal))
 
     @property

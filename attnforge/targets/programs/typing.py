@@ -19,16 +19,18 @@ What must be known of every sequence is decided here, by rules that are theorems
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from attnforge.errors import RefusalError, TargetError
 from attnforge.targets.programs.alphabet import Alphabet, identity
-from attnforge.targets.programs.forms import Cell, Form, Grid, LabelCondition, NumberCondition
+from attnforge.targets.programs.forms import Cell, Form, Grid, LabelCondition, NumberCondition, check_range
 from attnforge.targets.programs.graph import check_vocabulary, in_order
 from attnforge.targets.programs.language import (
     Atom,
@@ -165,6 +167,8 @@ class Typed:
         if isinstance(node, NumberTable) and (not isinstance(result, int | Fraction) or isinstance(result, bool)):
             got = f"{result!r:.40} at {arguments!r:.60}"
             raise TargetError(f"{node.operation}: results are integers or fractions", got, "Use `labels`, or Fraction")
+        if isinstance(node, NumberTable):
+            check_range(result)
         return result
 
     # numbers
@@ -175,7 +179,6 @@ class Typed:
             case Indices():
                 return Grid(Fraction(0), Fraction(n - 1), 1)
             case Rank():
-                self._check_order(node)
                 return Grid(Fraction(0), Fraction(n - 1), 1)
             case Width(selector):
                 self.conditions(selector)
@@ -209,6 +212,7 @@ class Typed:
 
     def _averaged(self, selector: Selector, values: Numbers, default: Fraction) -> Grid:
         self.conditions(selector)
+        check_range(default)
         grid = self.grid(values)
         denominator = grid.denominator
         if not self.share_number(selector, values):
@@ -271,9 +275,8 @@ class Typed:
         grid = self.grid(number)
         if not grid.is_integer:
             raise TargetError(f"{node.operation}: tables of a number need integers", number.operation, "Compare it")
-        inside = range(int(grid.lower), int(grid.upper) + 1)
-        _check_cells(node, len(inside))
-        return inside
+        _check_cells(node, int(grid.upper - grid.lower) + 1)
+        return range(int(grid.lower), int(grid.upper) + 1)
 
     def _compared(self, node: Comparison) -> list[Cell]:
         grid, at, true = self.grid(node.number), node.constant, node.relation in ("==", "<", "<=")
@@ -319,6 +322,9 @@ class Typed:
         (asking, asks), (told, tells) = self.root(atom.queries), self.root(atom.keys)
         queries, keys = Alphabet(asks), Alphabet(tells)
         answers = np.array([[self._holds(atom, k, q) for k in keys] for q in queries])
+        if atom.is_order:
+            same = replace(atom, relation="==")
+            _check_order(atom, answers, np.array([[self._holds(same, k, q) for k in keys] for q in queries]))
         allowed = answers[np.ix_([queries.place(q) for q in asks], [keys.place(k) for k in tells])]
         if (allowed == allowed[:1]).all():
             return LabelCondition(None, told, allowed[:1])
@@ -383,18 +389,6 @@ class Typed:
         """Whether no value is equal to two keys that differ: of numbers always, of labels if ``==`` says so of all."""
         return isinstance(atom.keys, Numbers) or bool(self._table(atom).allowed.sum(axis=1).max() <= 1)
 
-    def _check_order(self, node: Rank) -> None:
-        """Labels are numbered by how many are smaller; then < and == of all pairs must be those of the numbers."""
-        if isinstance(node.order, Numbers):
-            return
-        atoms = node.smaller.selector.atoms[0], node.ties.selector.atoms[0]
-        size = len(self.root(node.order)[1])
-        less, equal = (np.broadcast_to(self._table(atom).allowed, (size, size)) for atom in atoms)
-        place = less.sum(axis=1)
-        ordered = (less == (place < place[:, None])).all() and (equal == (place == place[:, None])).all()
-        if not ordered:
-            got = f"{node.order.operation}, of which some are neither <, == nor > one another, or all in a circle"
-            raise TargetError(f"{node.operation}: labels have one order", got, "Rank integers or strings")
 
     def share_number(self, selector: Selector, values: Numbers) -> bool:
         """Whether all selected tokens have the same number: there is one of them, or it is what they are ranked by."""
@@ -411,6 +405,14 @@ class Typed:
         if not self.is_single(selector):
             remedy = "Select one (.last(), .first()), or average numbers"
             raise TargetError(f"{node.operation}: all selected tokens share their label", "several tokens", remedy)
+
+
+def _check_order(atom: Atom, less: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> None:
+    """Labels are numbered by how many are smaller; then < and == of all pairs must be those of the numbers."""
+    place = less.sum(axis=1)
+    if (less != (place < place[:, None])).any() or (equal != (place == place[:, None])).any():
+        got = f"{atom.keys.operation}, of which some are neither <, == nor > one another, or go in a circle"
+        raise TargetError("`rank`: labels have one order", got, "Rank integers or strings")
 
 
 def _asked(requirement: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
