@@ -250,7 +250,7 @@ class ProgramNetwork(Displayed):
         return [self._token(token, i) for i, token in enumerate(sequence)]
 
     def _token(self, token: Any, at: int) -> Any:
-        """The one of the vocabulary that it is; scalars of NumPy are what they hold. True is not 1: functions may differ."""
+        """The one of the vocabulary that it is, not one equal to it, as True is to 1; NumPy's are what they hold."""
         try:
             known = self._known.get(identity(token))
             return self._known[identity(_held(token))] if known is None else known

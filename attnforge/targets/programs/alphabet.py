@@ -1,4 +1,4 @@
-"""What labels are: told apart by type and parts, never by ``==`` alone, by which 1 is True, 0.0 is -0.0 and NaN is not NaN."""
+"""What labels are: told apart by type and parts, not by ``==``, by which 1 is True and 0.0 is -0.0."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Alphabet(tuple[Any, ...]):
     _places: dict[Hashable, int]
 
     def __new__(cls, labels: Iterable[Any]) -> Self:
+        """Of labels in any order, repeated or not; what cannot be told apart is refused."""
         try:
             found = {_checked(label): label for label in labels}
         except TargetError:

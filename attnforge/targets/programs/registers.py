@@ -184,7 +184,7 @@ def reads(typed: Typed, key: Key) -> list[Key]:
 
 
 def selector_reads(typed: Typed, selector: Selector, with_constant: bool) -> list[Key]:
-    """The registers that a selection reads; the query's square, too, where scores are compared with a constant key's."""
+    """The registers that a selection reads; the query's square, too, where a constant key is compared with."""
     found: list[Key] = []
     for condition in typed.conditions(selector):
         if isinstance(condition, LabelCondition):

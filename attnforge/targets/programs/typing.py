@@ -389,7 +389,6 @@ class Typed:
         """Whether no value is equal to two keys that differ: of numbers always, of labels if ``==`` says so of all."""
         return isinstance(atom.keys, Numbers) or bool(self._table(atom).allowed.sum(axis=1).max() <= 1)
 
-
     def share_number(self, selector: Selector, values: Numbers) -> bool:
         """Whether all selected tokens have the same number: there is one of them, or it is what they are ranked by."""
         same = selector.ranking is not None and self.form(selector.ranking).same_as(self.form(values))
