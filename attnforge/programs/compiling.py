@@ -11,6 +11,7 @@ from attnforge.errors import CertificateError, RefusalError, TargetError
 from attnforge.programs.library import Entry
 from attnforge.programs.running import ProgramNetwork
 from attnforge.targets.programs.causal import causal as made_causal
+from attnforge.targets.programs.graph import check_vocabulary
 from attnforge.targets.programs.language import Labels, Numbers
 from attnforge.targets.programs.registers import Layout
 from attnforge.targets.programs.typing import Typed
@@ -79,11 +80,20 @@ def _asked(
         raise RefusalError(f"Programs are proved for at most {LONGEST:,} tokens", got, "Ask for fewer")
     if isinstance(program, Entry):
         tokens = program.vocabulary if vocabulary is None else vocabulary
-        return program.make(tokens), tokens, program.max_length if max_length is None else max_length
+        return _made(program, tokens), tokens, program.max_length if max_length is None else max_length
     if vocabulary is None or max_length is None:
         missing = "vocabulary" if vocabulary is None else "max_length"
         raise TargetError("A program is compiled for a `vocabulary` and a `max_length`", f"no {missing}", "Pass it")
     return program, vocabulary, max_length
+
+
+def _made(entry: Entry, vocabulary: Sequence[Any]) -> Labels | Numbers:
+    check_vocabulary(vocabulary)
+    try:
+        return entry.make(vocabulary)
+    except Exception as error:
+        got = f"{list(vocabulary)!r:.60} ({type(error).__name__}: {error})"
+        raise TargetError(f"{entry.name!r} is made for a vocabulary of its kind", got, "Pass another one") from error
 
 
 def _attempt(program: Labels | Numbers, vocabulary: Sequence[Any], max_length: int, dtype: str) -> ProgramNetwork:

@@ -15,10 +15,9 @@ from attnforge.errors import TargetError
 from attnforge.targets.programs.language import Values
 
 SMALLEST, LARGEST = Fraction(sys.float_info.min), Fraction(sys.float_info.max)
-Rational = int | Fraction
 
 
-def check_range(*values: Rational) -> None:
+def check_range(*values: Fraction) -> None:
     """Refuse numbers that float64 has not, to its precision: too large, or nearer to zero than its normal ones."""
     for value in values:
         if value and not SMALLEST <= abs(value) <= LARGEST:

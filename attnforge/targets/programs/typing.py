@@ -168,7 +168,7 @@ class Typed:
             got = f"{result!r:.40} at {arguments!r:.60}"
             raise TargetError(f"{node.operation}: results are integers or fractions", got, "Use `labels`, or Fraction")
         if isinstance(node, NumberTable):
-            check_range(result)
+            check_range(Fraction(result))
         return result
 
     # numbers
