@@ -49,14 +49,12 @@ def identity(label: Any) -> Hashable:
     kind = type(label)
     if kind in (bool, int, str, bytes, type(None)):
         return kind, label
-    if kind in (float, complex) and label == label:
-        return kind, repr(label)
+    if kind in (float, complex):
+        return kind, label, repr(label)  # zeros by their sign, each NaN by its address, as tuples compare it
     if kind in (tuple, list, set, frozenset):
         return kind, tuple(map(identity, label))
     if kind is dict:
         return kind, tuple(map(identity, label.items()))
-    if label != label:
-        raise TargetError("A label is equal to itself", f"{label!r:.40}", "Use another one, as None")
     return kind, label, _parts(label)
 
 
