@@ -13,7 +13,7 @@ import pytest
 import attnforge as af
 from attnforge import programs as p
 from attnforge.programs import compiling, running
-from attnforge.targets.programs import alphabet, forms, language, typing
+from attnforge.targets.programs import alphabet, forms, language, registers, typing
 from tests.laws import hostile_programs as hostile
 
 EXAMPLES = int(os.environ.get("ATTNFORGE_EXAMPLES", "60"))
@@ -123,6 +123,13 @@ def test_labels_that_are_equal_but_not_the_same_are_kept_apart(name) -> None:
     for sequence in (list(each) for n in (1, 2, 3) for each in itertools.product("ab", repeat=n)):
         assert repr(net(sequence)) == repr(reference(sequence)), sequence
         assert [each.values for each in net.trace(sequence).registers]
+
+
+def test_the_law_of_kept_labels_can_fail(monkeypatch) -> None:
+    by_equality(monkeypatch)
+    program, reference = SAME_BUT_FOR_TYPE["a last one"]
+    net = p.compile(program, ["a", "b"], 3)
+    assert any(net([token]) != reference([token]) for token in "ab")
 
 
 ORDERS = {
@@ -259,6 +266,13 @@ def test_a_nan_is_itself_and_equal_to_none() -> None:
         p.compile(p.labels(lambda _: (float("nan"),), p.tokens), ["a"], 3)
 
 
+def test_the_law_of_nans_can_fail(monkeypatch) -> None:
+    for module in (alphabet, typing, running):
+        monkeypatch.setattr(module, "identity", repr)
+    assert p.compile(p.tokens, [hostile.NAN, 1.0], 3)([float("nan")])
+    assert p.compile(p.labels(lambda _: (float("nan"),), p.tokens), ["a"], 3)
+
+
 BEYOND = {
     "huge": lambda: p.numbers({"a": 10**400, "b": 0}, p.tokens),
     "no digits": lambda: p.mean(p.numbers({"a": -(10**5000), "b": 0}, p.tokens)),
@@ -318,15 +332,20 @@ def test_selections_of_one_token_are_counted(keys, queries) -> None:
     assert p.compile(p.selector_width(p.select(keys, queries)), ["a", "b"], 4)(["b", "a", "b"]) == [1, 1, 1]
 
 
+def test_the_law_of_counts_can_fail(monkeypatch) -> None:
+    reads = registers.selector_reads
+    monkeypatch.setattr(registers, "selector_reads", lambda typed, selector, _: reads(typed, selector, False))
+    with pytest.raises(KeyError):
+        p.compile(p.selector_width(p.select(p.rank(p.tokens), p.indices)), ["a", "b"], 4)
+
+
 @pytest.mark.parametrize("keys", [p.constant(1), p.indices - p.indices, 0 * p.indices])
 def test_keys_that_are_all_alike_are_refused(keys) -> None:
     with pytest.raises(af.TargetError, match="keys depend on the token"):
         p.compile(p.selector_width(p.select(keys, p.indices)), ["a", "b"], 3)
 
 
-@pytest.mark.parametrize(
-    "label", [[1], {}, ([],), Decimal("sNaN"), RESTLESS], ids=kind_of
-)
+@pytest.mark.parametrize("label", [[1], {}, ([],), Decimal("sNaN"), RESTLESS], ids=kind_of)
 def test_what_cannot_be_a_label_is_refused(label) -> None:
     makes = [
         lambda: (p.tokens, ["a", label]),
@@ -338,3 +357,8 @@ def test_what_cannot_be_a_label_is_refused(label) -> None:
         program, vocabulary = make()
         with pytest.raises(af.TargetError):
             p.compile(program, vocabulary, 3)
+
+
+def test_the_law_of_what_can_be_a_label_can_fail(monkeypatch) -> None:
+    monkeypatch.setattr(alphabet, "_checked", alphabet.identity)
+    assert p.compile(p.aggregate(p.before.last(), p.tokens, [1]), ["a"], 3)(["a"] * 2) == [[1], "a"]
