@@ -11,12 +11,14 @@ from attnforge.errors import CertificateError, RefusalError, TargetError
 from attnforge.programs.library import Entry
 from attnforge.programs.running import ProgramNetwork
 from attnforge.targets.programs.causal import causal as made_causal
+from attnforge.targets.programs.graph import check_vocabulary
 from attnforge.targets.programs.language import Labels, Numbers
 from attnforge.targets.programs.registers import Layout
 from attnforge.targets.programs.typing import Typed
 from attnforge.theorems.programs.build import build
 
 LIMIT = 2048  # lengths up to which the largest proved one is looked for
+LONGEST = 2**24  # tokens: a proof looks at every position
 
 
 def compile(
@@ -66,26 +68,42 @@ def proved_lengths(
 
     Found by doubling and bisection: the length it returns is proved, one more is not, or is above the limit.
     """
-    made, tokens, _ = _asked(program, vocabulary, 1)
-    return {dtype_name(each): _largest(made, tokens, dtype_name(each), limit) for each in dtypes}
+    made, tokens, most = _asked(program, vocabulary, limit)
+    return {dtype_name(each): _largest(made, tokens, dtype_name(each), most) for each in dtypes}
 
 
 def _asked(
     program: Labels | Numbers | Entry, vocabulary: Sequence[Any] | None, max_length: int | None
 ) -> tuple[Labels | Numbers, Sequence[Any], int]:
+    if type(max_length) is int and max_length > LONGEST:
+        got = f"about 2^{max_length.bit_length()}"
+        raise RefusalError(f"Programs are proved for at most {LONGEST:,} tokens", got, "Ask for fewer")
     if isinstance(program, Entry):
         tokens = program.vocabulary if vocabulary is None else vocabulary
-        return program.make(tokens), tokens, program.max_length if max_length is None else max_length
+        return _made(program, tokens), tokens, program.max_length if max_length is None else max_length
     if vocabulary is None or max_length is None:
         missing = "vocabulary" if vocabulary is None else "max_length"
         raise TargetError("A program is compiled for a `vocabulary` and a `max_length`", f"no {missing}", "Pass it")
     return program, vocabulary, max_length
 
 
+def _made(entry: Entry, vocabulary: Sequence[Any]) -> Labels | Numbers:
+    check_vocabulary(vocabulary)
+    try:
+        return entry.make(vocabulary)
+    except Exception as error:
+        got = f"{list(vocabulary)!r:.60} ({type(error).__name__}: {error})"
+        raise TargetError(f"{entry.name!r} is made for a vocabulary of its kind", got, "Pass another one") from error
+
+
 def _attempt(program: Labels | Numbers, vocabulary: Sequence[Any], max_length: int, dtype: str) -> ProgramNetwork:
     layout = Layout(Typed(program, vocabulary, max_length))
-    network = build(layout, dtype)
-    return ProgramNetwork(layout, network, dtype, certify_program(network, layout, dtype))
+    try:
+        network = build(layout, dtype)
+        return ProgramNetwork(layout, network, dtype, certify_program(network, layout, dtype))
+    except ArithmeticError as error:
+        wanted = "Weights of a program and its scores are numbers of float64"
+        raise RefusalError(wanted, f"a larger one ({error})", "Use smaller numbers") from error
 
 
 def _largest(program: Labels | Numbers, vocabulary: Sequence[Any], dtype: str, limit: int) -> int:

@@ -21,6 +21,7 @@ from attnforge.network import Attention, CausalGraph, Network, count_keys, count
 from attnforge.programs.labels import program_labels
 from attnforge.programs.trace import Trace, trace_of
 from attnforge.targets.function import check_importable
+from attnforge.targets.programs.alphabet import identity
 from attnforge.targets.programs.language import Indices, Labels, Numbers, Positions, Tokens
 from attnforge.targets.programs.registers import Layout, Register
 
@@ -246,22 +247,24 @@ class ProgramNetwork(Displayed):
         if not 1 <= len(sequence) <= self.max_length:
             remedy = "Shorten it, or compile with a larger max_length" if sequence else "Pass at least one token"
             raise DomainError(f"This program takes 1 to {self.max_length:,} tokens", f"{len(sequence):,}", remedy)
-        for i, token in enumerate(sequence):
-            if not _is_in(token, self._places):
-                got = f"{token!r:.40} at {i}"
-                raise DomainError(f"Tokens are of the vocabulary {list(self.vocabulary)!r:.80}", got, "Use its tokens")
-        return list(sequence)
+        return [self._token(token, i) for i, token in enumerate(sequence)]
+
+    def _token(self, token: Any, at: int) -> Any:
+        """The one of the vocabulary that it is, not one equal to it, as True is to 1; NumPy's are what they hold."""
+        try:
+            known = self._known.get(identity(token))
+            return self._known[identity(_held(token))] if known is None else known
+        except Exception as error:
+            wanted, got = f"Tokens are of the vocabulary {list(self.vocabulary)!r:.80}", f"{token!r:.40} at {at}"
+            raise DomainError(wanted, got, "Use its tokens") from error
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
-        return {token: i for i, token in enumerate(self.vocabulary)}
+    def _known(self) -> dict[Any, Any]:
+        return {identity(kind(token)): token for kind in (_held, lambda token: token) for token in self.vocabulary}
 
 
-def _is_in(token: Any, places: dict[Any, int]) -> bool:
-    try:
-        return token in places
-    except TypeError:
-        return False
+def _held(token: Any) -> Any:
+    return token.item() if isinstance(token, np.generic) else token
 
 
 def encoded(layout: Layout, sequences: list[list[Any]]) -> Array:
@@ -273,8 +276,8 @@ def _column(register: Register, sequences: list[list[Any]]) -> Array:
     node, n = register.key[0], len(sequences[0])
     if isinstance(node, Tokens):
         assert register.labels is not None
-        places = {token: i for i, token in enumerate(register.labels)}
-        return np.eye(register.size)[[[places[token] for token in sequence] for sequence in sequences]]
+        place = register.labels.place
+        return np.eye(register.size)[[[place(token) for token in sequence] for sequence in sequences]]
     if isinstance(node, Positions):
         return np.broadcast_to(np.eye(n, register.size), (len(sequences), n, register.size))
     at = np.arange(n, dtype=np.float64)[:, None]

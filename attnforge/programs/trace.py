@@ -93,6 +93,6 @@ def _traced(register: Register, exact: list[Any], state: Array, bound: float, na
     if register.labels is None:
         wanted = np.array([[float(value)] for value in exact])
     else:
-        wanted = np.eye(register.size)[[register.labels.index(value) for value in exact]]
+        wanted = np.eye(register.size)[[register.labels.place(value) for value in exact]]
     error = float(np.abs(run - wanted).max())
     return Traced(name or register.name, register.layer, exact, run, error, bound)

@@ -99,6 +99,11 @@ WRONG = {
     "takes a selection first": lambda: p.aggregate(p.tokens, p.tokens),
     "is the value over the sequence": lambda: 3,
     "scaled by integers and fractions": lambda: p.indices * 0.5,
+    "`mean` takes a selection first": lambda: p.mean(p.indices, 3),
+    "`mean` takes numbers over the sequence": lambda: p.mean(None),
+    "`compare` takes numbers over the sequence": lambda: p.compare(p.tokens, "<", 1),
+    "A comparison is one of": lambda: p.compare(p.indices, [], 1),
+    "`as_labels` takes values over the sequence": lambda: p.selector_width(p.where(3, bool)),
 }
 
 
@@ -116,6 +121,18 @@ def test_vocabularies_and_lengths_are_checked() -> None:
         p.compile(p.tokens, AB, 0)
     with pytest.raises(af.TargetError, match="no vocabulary"):
         p.compile(p.tokens)
+
+
+@pytest.mark.parametrize("vocabulary", [[], ["a"], [["a"]], 3, "abcd"])
+@pytest.mark.parametrize("key", ["count_compare", "dyck1", "dyck2", "balanced"])
+def test_vocabularies_that_an_entry_is_not_made_for_are_refused(key, vocabulary) -> None:
+    with pytest.raises(af.TargetError):
+        p.compile(p.library[key], vocabulary, 3)
+
+
+def test_labels_that_are_fractions_stay_fractions() -> None:
+    program = p.labels(lambda value: type(value).__name__, p.labels(lambda _: Fraction(2), p.tokens))
+    assert values(program, "a") == p.compile(program, AB, 3)(["a"]) == ["Fraction"]
 
 
 def test_unknown_tokens_and_long_sequences_are_refused_before_work() -> None:

@@ -146,9 +146,9 @@ def _inputs(layout: Layout, kind: Machine) -> State:
 
 def _off(register: Register, kind: Machine) -> float:
     """The largest relative error of positions, or of their squares, as the dtype has them."""
-    positions = np.arange(1.0, 1.0 + max(1.0, float(register.upper)))
-    if isinstance(register.key[0], Square):
-        positions = np.arange(1.0, 2.0 + np.ceil(np.sqrt(float(register.upper)))) ** 2
+    squared = isinstance(register.key[0], Square)
+    largest = 1.0 + np.ceil(np.sqrt(float(register.upper))) if squared else max(1.0, float(register.upper))
+    positions = np.arange(1.0, 1.0 + largest) ** (2 if squared else 1)
     off = np.abs(round_to(positions, kind.name) - positions) / positions
     return float(Up.of(off).most() * (1 + 2.0**-50))
 

@@ -169,12 +169,13 @@ def pairs_found(scores: Scores, typed: Typed, node: LabelTable | NumberTable) ->
     """The winners for all pairs of labels of the two registers that a table reads."""
     roots = [typed.root(argument) for argument in node.arguments if isinstance(argument, Labels)]
     (first, one), (second, two) = roots
-    results = dict(zip(_pairs(typed, node), typed.outcomes(node), strict=True))
+    labels, known = [typed.labels(argument) for argument in node.arguments], typed.outcomes(node)
     tables = [scores.constant((held, "value")) for held in (first, second)]
     base, departures = scores.constant(ONE), Up.zeros(scores.keys)
     for key in scores.asking:
         if key not in (ONE, (first, "value"), (second, "value")):
             departures = departures + Up.of(scores.constant(key)).most(0) * scores.state[key].nominal
+    columns = [labels[1].place(other) for other in two]
     for a, label in enumerate(one):
         nominal = tables[1] + _row(tables[0][a]) + base
         shape = (len(two), scores.head.query.shape[1])
@@ -182,12 +183,8 @@ def pairs_found(scores: Scores, typed: Typed, node: LabelTable | NumberTable) ->
         winners = nominal.mid.argmax(axis=1)
         wide = Up(np.broadcast_to(off, shape)), Up(np.broadcast_to(sizes, shape))
         weights = _others(scores, nominal, winners, *wide, departures)
-        yield Found(winners, [results[label, other] for other in two], weights)
-
-
-def _pairs(typed: Typed, node: LabelTable | NumberTable) -> list[tuple[object, object]]:
-    first, second = (typed.labels(argument) for argument in node.arguments)
-    return [(a, b) for a in first for b in second]
+        row = labels[0].place(label) * len(labels[1])
+        yield Found(winners, [known[row + column] for column in columns], weights)
 
 
 def number_of(typed: Typed, form: Form) -> tuple[dict[Key, Balls], Balls]:

@@ -48,7 +48,7 @@ def expected(layout: Layout, node: Labels | Numbers, register: Register) -> Ball
         held, stands = layout.typed.root(node)
         assert register.labels is not None
         rows = layout[held].start + np.arange(len(stands))
-        weights.mid[rows, [register.labels.index(label) for label in stands]] = 1.0
+        weights.mid[rows, [register.labels.place(label) for label in stands]] = 1.0
         return weights
     form = layout.typed.form(node)
     for each in [*form.weights, None]:
@@ -63,7 +63,7 @@ def encoded(register: Register, value: object) -> Balls:
     """A value as the register should hold it, (size,)."""
     row = np.zeros(register.size)
     if register.labels is not None:
-        row[register.labels.index(value)] = 1.0
+        row[register.labels.place(value)] = 1.0
         return Balls.exact(row)
     assert isinstance(value, int | Fraction)
     return Balls(np.array([float(value)]), np.array([0.0 if value == float(value) else abs(float(value)) * 2.0**-52]))

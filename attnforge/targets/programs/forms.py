@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.errors import TargetError
 from attnforge.targets.programs.language import Values
+
+SMALLEST, LARGEST = Fraction(sys.float_info.min), Fraction(sys.float_info.max)
+
+
+def check_range(*values: Fraction) -> None:
+    """Refuse numbers that float64 has not, to its precision: too large, or nearer to zero than its normal ones."""
+    for value in values:
+        if value and not SMALLEST <= abs(value) <= LARGEST:
+            got = f"about 2^{value.numerator.bit_length() - value.denominator.bit_length()}"  # digits may be too many
+            raise TargetError("Numbers of a program are 0, or from 2.3e-308 to 1.7e308 in size", got, "Scale them")
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,9 @@ class Grid:
     lower: Fraction
     upper: Fraction
     denominator: int | None
+
+    def __post_init__(self) -> None:
+        check_range(self.lower, self.upper)
 
     @property
     def is_integer(self) -> bool:
@@ -33,6 +48,9 @@ class Form:
 
     weights: Mapping[Values, tuple[Fraction, ...]]
     constant: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        check_range(self.constant, *(weight for weights in self.weights.values() for weight in weights))
 
     def __add__(self, other: Form) -> Form:
         total = dict(self.weights)
@@ -86,3 +104,6 @@ class Cell:
     lower: Fraction
     upper: Fraction
     result: Any
+
+    def __post_init__(self) -> None:
+        check_range(self.lower, self.upper)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attnforge.errors import TargetError
+from attnforge.targets.programs.alphabet import Alphabet
 from attnforge.targets.programs.language import Values
 
 MOST_NODES = 10_000
@@ -36,14 +37,11 @@ def in_order(program: Any) -> list[Values]:
     return list(done.values())
 
 
-def check_vocabulary(vocabulary: Any) -> tuple[Hashable, ...]:
-    """Distinct labels, at least one."""
+def check_vocabulary(vocabulary: Any) -> Alphabet:
+    """Distinct labels, at least one; not even equal ones, so that a sequence is read in one way."""
     if isinstance(vocabulary, str) or not isinstance(vocabulary, Sequence) or not len(vocabulary):
         raise TargetError("A vocabulary is a list of at least one token", f"{vocabulary!r:.60}", "Pass a list")
-    try:
-        distinct = len(set(vocabulary)) == len(vocabulary)
-    except TypeError as error:
-        raise TargetError("Tokens are hashable, as strings and integers are", str(error)) from error
-    if not distinct:
+    found = Alphabet(vocabulary)
+    if len(set(found)) < len(vocabulary):
         raise TargetError("The tokens of a vocabulary are distinct", f"{list(vocabulary)!r:.80}", "Drop the doubles")
-    return tuple(vocabulary)
+    return found

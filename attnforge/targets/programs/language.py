@@ -175,12 +175,13 @@ class Comparison(Labels):
 class Atom:
     """One condition on a pair of a key and a query token: ``relation`` of labels or numbers, or a function of labels.
 
-    The function takes the key's label first.
+    The function takes the key's label first. ``is_order`` where labels must have one order, which ``relation`` says.
     """
 
     keys: Values
     queries: Values
     relation: str | Callable[[Any, Any], bool]
+    is_order: bool = False
 
     @property
     def holds(self) -> Callable[[Any, Any], bool]:
@@ -283,7 +284,8 @@ class Rank(Numbers):
 
     def __post_init__(self) -> None:
         equal = select(self.order, self.order, "==") & select(indices, indices, "<")
-        object.__setattr__(self, "smaller", Width(select(self.order, self.order, "<")))
+        less = replace(select(self.order, self.order, "<").atoms[0], is_order=True)
+        object.__setattr__(self, "smaller", Width(Selector((less,))))
         object.__setattr__(self, "ties", Width(equal))
 
     @property
@@ -335,7 +337,8 @@ def constant(value: Scalar) -> Combination:
 
 def compare(number: Numbers, relation: str, other: Numbers | Scalar) -> Comparison:
     """Whether a number is <, <=, >, >=, == or != another, or a constant."""
-    if relation not in COMPARISONS:
+    _check_values("compare", number, Numbers)
+    if relation not in tuple(COMPARISONS):  # which need no hash
         raise TargetError(f"A comparison is one of {', '.join(COMPARISONS)}", f"{relation!r:.40}")
     if isinstance(other, Numbers):
         return Comparison(number - other, relation, Fraction(0))
@@ -390,11 +393,19 @@ def select(keys: Values, queries: Values, relation: str | Callable[[Any, Any], b
 
 def where(keys: Labels, condition: Callable[[Any], bool]) -> Selector:
     """The key tokens whose label meets a condition, whatever the query."""
-    return Selector((Atom(keys, keys, lambda key, _query: condition(key)),))
+    told = as_labels(keys)
+    return Selector((Atom(told, told, lambda key, _query: condition(key)),))
+
+
+def _check_values(name: str, values: Any, kind: type[Values]) -> None:
+    if not isinstance(values, kind):
+        got = f"{type(values).__name__}"
+        raise TargetError(f"`{name}` takes {kind.__name__.lower()} over the sequence", got, "Use `labels` or `numbers`")
 
 
 def as_labels(values: Values) -> Labels:
     """Integers as labels: positions without a head, others by one that looks them up."""
+    _check_values("as_labels", values, Values)
     if isinstance(values, Labels):
         return values
     return positions if isinstance(values, Indices) else LabelTable(lambda value: value, (values,))
@@ -417,6 +428,8 @@ def aggregate(selector: Selector, values: Values, default: Any = None) -> Labels
 
 def mean(values: Numbers, over: Selector = everything) -> Numbers:
     """The mean of numbers over all tokens, or over the selected."""
+    _check_selector("mean", over)
+    _check_values("mean", values, Numbers)
     return NumberAggregate(over, values)
 
 

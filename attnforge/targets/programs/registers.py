@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from attnforge.errors import TargetError
+from attnforge.targets.programs.alphabet import Alphabet
 from attnforge.targets.programs.forms import Form, LabelCondition, NumberCondition
 from attnforge.targets.programs.language import (
     Comparison,
@@ -48,7 +49,7 @@ class Register:
     start: int
     size: int
     layer: int
-    labels: tuple[Any, ...] | None
+    labels: Alphabet | None
     lower: Fraction = Fraction(0)
     upper: Fraction = Fraction(1)
 
@@ -123,7 +124,7 @@ class Layout:
     def _register(self, key: Key, start: int, layer: int) -> Register:
         node, part = key
         if node is None:
-            return Register(key, start, 1, 0, ("one",))
+            return Register(key, start, 1, 0, Alphabet(["one"]))
         if isinstance(node, Labels):
             labels = self.typed.labels(node)
             return Register(key, start, len(labels), layer, labels)
@@ -171,9 +172,9 @@ def reads(typed: Typed, key: Key) -> list[Key]:
         return []
     match node:
         case Width(selector):
-            return selector_reads(typed, selector) if part == "reciprocal" else [(node, "reciprocal")]
+            return selector_reads(typed, selector, True) if part == "reciprocal" else [(node, "reciprocal")]
         case LabelAggregate(selector, values) | NumberAggregate(selector, values):
-            return [*selector_reads(typed, selector), *value_reads(typed, values)]
+            return [*selector_reads(typed, selector, typed.may_be_empty(selector)), *value_reads(typed, values)]
         case LabelTable(_, arguments) | NumberTable(_, arguments):
             return [each for argument in arguments for each in value_reads(typed, argument)]
         case Comparison(number) | Square(number):
@@ -182,8 +183,8 @@ def reads(typed: Typed, key: Key) -> list[Key]:
             raise TargetError("A program is made of the operations of its language", f"{node!r:.60}")
 
 
-def selector_reads(typed: Typed, selector: Selector) -> list[Key]:
-    """The registers that a selection reads."""
+def selector_reads(typed: Typed, selector: Selector, with_constant: bool) -> list[Key]:
+    """The registers that a selection reads; the query's square, too, where a constant key is compared with."""
     found: list[Key] = []
     for condition in typed.conditions(selector):
         if isinstance(condition, LabelCondition):
@@ -191,7 +192,7 @@ def selector_reads(typed: Typed, selector: Selector) -> list[Key]:
         if isinstance(condition, NumberCondition):
             forms = (condition.query, condition.key, condition.key_square)
             found += [each for form in forms for each in form_reads(form)]
-            if typed.may_be_empty(selector):
+            if with_constant:
                 found += form_reads(needed_square(condition))
     if selector.ranking is not None:
         found += form_reads(typed.form(selector.ranking))

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from attnforge.errors import TargetError
+from attnforge.targets.programs.alphabet import Alphabet
 from attnforge.targets.programs.graph import in_order
 from attnforge.targets.programs.language import (
     COMPARISONS,
@@ -21,6 +22,7 @@ from attnforge.targets.programs.language import (
     LabelAggregate,
     LabelTable,
     NumberAggregate,
+    Numbers,
     NumberTable,
     Positions,
     Rank,
@@ -45,7 +47,8 @@ def evaluate(program: Values, sequence: Sequence[Any], *further: Values) -> dict
     found: dict[Values, Column] = {}
     for node in (each for root in (program, *further) for each in in_order(root)):
         if node not in found:
-            found[node] = [_whole(value) for value in _values(node, list(sequence), found)]
+            values = _values(node, list(sequence), found)
+            found[node] = [_whole(value) for value in values] if isinstance(node, Numbers) else values
     return found
 
 
@@ -74,7 +77,7 @@ def _values(node: Values, sequence: list[Any], known: dict[Values, Column]) -> C
                 for keys in selected(selector, known, n)
             ]
         case LabelAggregate(selector, values, default):
-            return [_shared(node, {known[values][k] for k in keys}, default) for keys in selected(selector, known, n)]
+            return [_shared(node, [known[values][k] for k in keys], default) for keys in selected(selector, known, n)]
         case _:
             raise TargetError("A program is made of the operations of its language", node.operation)
 
@@ -84,10 +87,11 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
 
 
-def _shared(node: Values, found: set[Any], default: Any) -> Any:
+def _shared(node: Values, labels: Column, default: Any) -> Any:
+    found = Alphabet(labels)
     if len(found) > 1:
         raise TargetError(f"{node.operation}: selected tokens share one label", f"{len(found)} different ones")
-    return found.pop() if found else default
+    return found[0] if found else default
 
 
 def selected(selector: Selector, known: dict[Values, Column], n: int) -> list[list[int]]:

@@ -12,21 +12,25 @@ What must be known of every sequence is decided here, by rules that are theorems
 - At most one token is selected if keys that differ from token to token are equal to the query, or rank the selection.
 - Selected tokens share a label if there is at most one of them, or if for each query label the key labels that a
   condition allows have the same.
+- Ranks are a permutation if labels can be numbered so that ``<`` and ``==`` of labels are those of their numbers.
 - A multiple of 1/d differs from a/b by at least 1/(b d), unless they are equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from attnforge.errors import RefusalError, TargetError
-from attnforge.targets.programs.forms import Cell, Form, Grid, LabelCondition, NumberCondition
+from attnforge.targets.programs.alphabet import Alphabet, identity
+from attnforge.targets.programs.forms import Cell, Form, Grid, LabelCondition, NumberCondition, check_range
 from attnforge.targets.programs.graph import check_vocabulary, in_order
 from attnforge.targets.programs.language import (
     Atom,
@@ -63,17 +67,17 @@ class Typed:
             raise TargetError("`max_length` is a positive integer", f"{max_length!r:.40}", "Pass one")
         self.program, self.max_length = program, max_length
         self.vocabulary = check_vocabulary(vocabulary)
-        self._known: dict[tuple[str, Values | Selector], Any] = {}
+        self._known: dict[tuple[str, Values | Selector | Atom], Any] = {}
         for node in in_order(program):
             self.labels(node) if isinstance(node, Labels) else self.grid(node)
 
-    def _once(self, what: str, node: Values | Selector, compute: Callable[[Any], Found]) -> Found:
+    def _once(self, what: str, node: Values | Selector | Atom, compute: Callable[[Any], Found]) -> Found:
         if (what, node) not in self._known:
             self._known[what, node] = compute(node)
         found: Found = self._known[what, node]
         return found
 
-    def labels(self, node: Values) -> tuple[Any, ...]:
+    def labels(self, node: Values) -> Alphabet:
         """The labels that may occur."""
         return self._once("labels", node, self._labels)
 
@@ -118,22 +122,22 @@ class Typed:
 
     # labels
 
-    def _labels(self, node: Values) -> tuple[Any, ...]:
+    def _labels(self, node: Values) -> Alphabet:
         match node:
             case Tokens():
                 return self.vocabulary
             case Positions():
-                return tuple(range(self.max_length))
+                return Alphabet(range(self.max_length))
             case Comparison():
-                return (False, True)
+                return Alphabet([False, True])
             case LabelTable(_, (Numbers(),)):
-                return tuple(dict.fromkeys(cell.result for cell in self.cells(node)))
+                return Alphabet(cell.result for cell in self.cells(node))
             case LabelTable():
-                return tuple(dict.fromkeys(self.outcomes(node)))
+                return Alphabet(self.outcomes(node))
             case LabelAggregate(selector, values, default):
                 self._check_shared(node, selector, values)
                 missing = (default,) if self.may_be_empty(selector) else ()
-                return tuple(dict.fromkeys((*self.labels(values), *missing)))
+                return Alphabet((*self.labels(values), *missing))
             case _:
                 raise TargetError("A program is made of the operations of its language", node.operation)
 
@@ -159,15 +163,12 @@ class Typed:
         return [self._call(node, *each) for each in product(*given)]
 
     def _call(self, node: LabelTable | NumberTable, *arguments: Any) -> Any:
-        try:
-            result = node.function(*arguments)
-            hash(result)
-        except Exception as error:
-            got = f"{type(error).__name__}: {error} at {arguments!r:.60}"
-            raise TargetError(f"{node.operation}: the function takes all labels of its arguments", got) from error
+        result = _asked(f"{node.operation}: the function takes all labels of its arguments", node.function, arguments)
         if isinstance(node, NumberTable) and (not isinstance(result, int | Fraction) or isinstance(result, bool)):
             got = f"{result!r:.40} at {arguments!r:.60}"
             raise TargetError(f"{node.operation}: results are integers or fractions", got, "Use `labels`, or Fraction")
+        if isinstance(node, NumberTable):
+            check_range(Fraction(result))
         return result
 
     # numbers
@@ -211,6 +212,7 @@ class Typed:
 
     def _averaged(self, selector: Selector, values: Numbers, default: Fraction) -> Grid:
         self.conditions(selector)
+        check_range(default)
         grid = self.grid(values)
         denominator = grid.denominator
         if not self.share_number(selector, values):
@@ -273,9 +275,8 @@ class Typed:
         grid = self.grid(number)
         if not grid.is_integer:
             raise TargetError(f"{node.operation}: tables of a number need integers", number.operation, "Compare it")
-        inside = range(int(grid.lower), int(grid.upper) + 1)
-        _check_cells(node, len(inside))
-        return inside
+        _check_cells(node, int(grid.upper - grid.lower) + 1)
+        return range(int(grid.lower), int(grid.upper) + 1)
 
     def _compared(self, node: Comparison) -> list[Cell]:
         grid, at, true = self.grid(node.number), node.constant, node.relation in ("==", "<", "<=")
@@ -302,7 +303,7 @@ class Typed:
         others: list[Condition] = []
         for atom in selector.atoms:
             if isinstance(atom.keys, Labels) and isinstance(atom.queries, Labels):
-                found = self._label_condition(atom, atom.keys, atom.queries)
+                found = self._table(atom)
                 before = merged.get((found.query, found.key))
                 allowed = found.allowed if before is None else before.allowed & found.allowed
                 merged[found.query, found.key] = LabelCondition(found.query, found.key, allowed)
@@ -312,10 +313,19 @@ class Typed:
             raise TargetError("A selection is ranked by integers", selector.ranking.operation)
         return [*merged.values(), *others]
 
-    def _label_condition(self, atom: Atom, keys: Labels, queries: Labels) -> LabelCondition:
-        (asking, asks), (told, tells) = self.root(queries), self.root(keys)
-        answers = {(k, q): self._holds(atom, k, q) for k in dict.fromkeys(tells) for q in dict.fromkeys(asks)}
-        allowed = np.array([[answers[k, q] for k in tells] for q in asks])
+    def _table(self, atom: Atom) -> LabelCondition:
+        return self._once("table", atom, self._label_condition)
+
+    def _label_condition(self, atom: Atom) -> LabelCondition:
+        assert isinstance(atom.keys, Labels)
+        assert isinstance(atom.queries, Labels)
+        (asking, asks), (told, tells) = self.root(atom.queries), self.root(atom.keys)
+        queries, keys = Alphabet(asks), Alphabet(tells)
+        answers = np.array([[self._holds(atom, k, q) for k in keys] for q in queries])
+        if atom.is_order:
+            same = replace(atom, relation="==")
+            _check_order(atom, answers, np.array([[self._holds(same, k, q) for k in keys] for q in queries]))
+        allowed = answers[np.ix_([queries.place(q) for q in asks], [keys.place(k) for k in tells])]
         if (allowed == allowed[:1]).all():
             return LabelCondition(None, told, allowed[:1])
         return LabelCondition(asking, told, allowed)
@@ -323,11 +333,7 @@ class Typed:
     @staticmethod
     def _holds(atom: Atom, key: Any, query: Any) -> bool:
         what = f"`select` of {atom.keys.operation} by {atom.queries.operation}"
-        try:
-            result: Any = atom.holds(key, query)
-        except Exception as error:
-            got = f"{type(error).__name__}: {error} at {(key, query)!r:.60}"
-            raise TargetError(f"{what}: the relation takes all labels that occur", got) from error
+        result = _asked(f"{what}: the relation takes all labels that occur", atom.holds, (key, query))
         if not isinstance(result, bool | np.bool_):
             got = f"{result!r:.40} at {(key, query)!r:.60}"
             raise TargetError(f"{what}: a relation is True or False", got, "Return a bool")
@@ -338,6 +344,9 @@ class Typed:
         if constant:  # k + c = q is k = q - c
             keys, queries = keys - constant, queries - constant
         told, asked = self.grid(keys), self.grid(queries)
+        if not self.form(keys).weights:
+            got = f"{keys.operation}, the same at every token"
+            raise TargetError("`select`: keys depend on the token", got, "Swap keys and queries, or compare the query")
         if told.denominator is None or asked.denominator is None:
             got = f"{keys.operation} == {queries.operation}"
             raise TargetError("`select`: numbers are compared where their grid is known", got, "Use integers")
@@ -374,7 +383,11 @@ class Typed:
         """Whether at most one token is selected, in every sequence."""
         if selector.ranking is not None and _differs(selector.ranking):
             return True
-        return any(atom.relation == "==" and _differs(atom.keys) for atom in selector.atoms)
+        return any(atom.relation == "==" and _differs(atom.keys) and self._equals_one(atom) for atom in selector.atoms)
+
+    def _equals_one(self, atom: Atom) -> bool:
+        """Whether no value is equal to two keys that differ: of numbers always, of labels if ``==`` says so of all."""
+        return isinstance(atom.keys, Numbers) or bool(self._table(atom).allowed.sum(axis=1).max() <= 1)
 
     def share_number(self, selector: Selector, values: Numbers) -> bool:
         """Whether all selected tokens have the same number: there is one of them, or it is what they are ranked by."""
@@ -385,12 +398,35 @@ class Typed:
         held, stands = self.root(values)
         for condition in self.conditions(selector):
             if isinstance(condition, LabelCondition) and condition.key is held:
-                rows = [{stands[k] for k in np.flatnonzero(row)} for row in condition.allowed]
+                rows = [Alphabet(stands[k] for k in np.flatnonzero(row)) for row in condition.allowed]
                 if all(len(row) <= 1 for row in rows):
                     return
         if not self.is_single(selector):
             remedy = "Select one (.last(), .first()), or average numbers"
             raise TargetError(f"{node.operation}: all selected tokens share their label", "several tokens", remedy)
+
+
+def _check_order(atom: Atom, less: npt.NDArray[np.bool_], equal: npt.NDArray[np.bool_]) -> None:
+    """Labels are numbered by how many are smaller; then < and == of all pairs must be those of the numbers."""
+    place = less.sum(axis=1)
+    if (less != (place < place[:, None])).any() or (equal != (place == place[:, None])).any():
+        got = f"{atom.keys.operation}, of which some are neither <, == nor > one another, or go in a circle"
+        raise TargetError("`rank`: labels have one order", got, "Rank integers or strings")
+
+
+def _asked(requirement: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """What a function says of labels; a function that says another thing when asked again is none."""
+    try:
+        found, again = function(*arguments), function(*arguments)
+        hash(found)
+        steady = identity(found) == identity(again)
+    except Exception as error:
+        got = f"{type(error).__name__}: {error} at {arguments!r:.60}"
+        raise TargetError(requirement, got) from error
+    if not steady:
+        got = f"{found!r:.40}, then {again!r:.40} at {arguments!r:.60}"
+        raise TargetError(f"{requirement} and says the same of them each time", got, "Use one without state")
+    return found
 
 
 def _is_length(node: Values) -> bool:
@@ -422,7 +458,7 @@ def _joined(cells: list[Cell]) -> list[Cell]:
     found = cells[:1]
     for cell in cells[1:]:
         last = found[-1]
-        if cell.result == last.result and type(cell.result) is type(last.result):
+        if identity(cell.result) == identity(last.result):
             found[-1] = Cell(last.lower, cell.upper, last.result)
         else:
             found.append(cell)

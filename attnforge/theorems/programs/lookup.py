@@ -68,9 +68,9 @@ def pair_head(layout: Layout, node: LabelTable | NumberTable, register: Register
         held, stands = typed.root(argument)
         labels = typed.labels(argument)
         sizes.append(len(labels))
-        for label in labels:
+        for i in range(len(labels)):
             query = columns.nothing
-            query[layout[held].features] = [level * (each == label) for each in stands]
+            query[layout[held].features] = [level * (labels.place(each) == i) for each in stands]
             columns.add(query, columns.nothing)
     first, second = np.eye(sizes[0]), np.eye(sizes[1])
     keys = [np.concatenate([first[a], second[b]]) for a, b in product(*map(range, sizes))]

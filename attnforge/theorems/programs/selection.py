@@ -82,7 +82,7 @@ def _labels(columns: Columns, layout: Layout, condition: LabelCondition, below: 
 
 
 def _numbers(columns: Columns, condition: NumberCondition, below: float, alone: bool) -> None:
-    beta = power_of_two(below / float(condition.apart) ** 2)
+    beta = power_of_two(float(Fraction(below) / condition.apart**2))
     columns.add(2 * beta * columns.form(condition.query), columns.form(condition.key))
     columns.add(-beta * columns.one, columns.form(condition.key_square))
     if not alone:
@@ -106,7 +106,7 @@ def encoded(register: Register, value: object) -> Array:
         assert isinstance(value, int | Fraction)
         return np.array([[float(value)]])
     row = np.zeros((1, register.size))
-    row[0, register.labels.index(value)] = 1.0
+    row[0, register.labels.place(value)] = 1.0
     return row
 
 
