@@ -203,7 +203,8 @@ def joined(found: Sequence[Tensor], dim: int) -> Tensor:
 def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Softmax attention with scale 1, values and keys padded to one width."""
     if has_tangent(queries, keys, values):
-        return torch.softmax(queries @ keys.transpose(-1, -2), dim=-1) @ values
+        queries, keys, wider = (wide(each) for each in (queries, keys, values))
+        return (torch.softmax(queries @ keys.transpose(-1, -2), dim=-1) @ wider).to(values.dtype)
     width, out = queries.shape[-1], values.shape[-1]
     if out < width:
         values = functional.pad(values, (0, width - out))
