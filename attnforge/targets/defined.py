@@ -12,7 +12,7 @@ from flint import arb
 from attnforge.balls import precision
 from attnforge.errors import TargetError
 from attnforge.targets.domain import Box
-from attnforge.targets.expression import Apply, Node, to_text
+from attnforge.targets.expression import Apply, Node, to_text, variables
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.functions import function_of, is_joined
 from attnforge.targets.expression.intervals import Interval, is_undefined
@@ -41,6 +41,33 @@ def check_defined(trees: Sequence[Node], names: Sequence[str], domain: Box) -> N
             if is_undefined(bounds(tree, box)) and (reason := _undefined(tree, box)):
                 where = ", ".join(f"{x} in [{float(i.lower):g}, {float(i.upper):g}]" for x, i in box.items())
                 raise TargetError(reason, f"no value is known for {where}", "Shrink the domain")
+
+
+def has_values(tree: Node, box: Mapping[str, Interval], most: int = CELLS) -> bool:
+    """Whether a formula is proved to have a value everywhere in a box: by intervals, on at most so many boxes.
+
+    A box on which some function may leave its domain is halved along the widest input of that function's argument.
+
+    >>> from attnforge.targets.expression import parse
+    >>> box = {"x": Interval(arb(-1), arb(1))}
+    >>> has_values(parse("log(x^2 - x + 1)"), box), has_values(parse("exp(log((x - 0.2)^2 - 1e-10))"), box)
+    (True, False)
+    """
+    left, looked = [dict(box)], 0
+    with precision():
+        while left and looked < most:
+            part, looked = left.pop(), looked + 1
+            if not is_undefined(bounds(tree, part)):
+                continue
+            at_fault = next(node for node in bottom_up(tree) if is_undefined(bounds(node, part)))
+            read = [name for name in variables(at_fault) if part[name].lower < part[name].upper]
+            if not read:
+                return False
+            name = max(read, key=lambda each: float((part[each].upper - part[each].lower).mid()))
+            low, high = part[name]
+            middle = ((low + high) / 2).mid()
+            left += [part | {name: Interval(low, middle)}, part | {name: Interval(middle, high)}]
+    return not left
 
 
 def check_joined(trees: Sequence[Node]) -> None:

@@ -23,13 +23,18 @@ class TruncatedForm:
     """Range_[lower, upper](w_i . x_i + t_i), with every number enclosed: the shape theorems and proofs work on.
 
     ``weights`` (rows, d) and ``offsets`` (rows,): one row for all tokens, or one a token. ``lower`` and ``upper`` are
-    scalars.
+    scalars, in order: with exchanged ends clamp is a constant, min(max(u, a), b) = b, which no lemma here is about.
     """
 
     weights: Balls
     offsets: Balls
     lower: Balls
     upper: Balls
+
+    def __post_init__(self) -> None:
+        if np.any(self.lower.mid > self.upper.mid):
+            got = f"{float(np.max(self.lower.mid)):g} above {float(np.min(self.upper.mid)):g}"
+            raise TargetError("A truncated form has its ends in order", got, "Use the constant that it is")
 
 
 class Target(ABC):

@@ -2,7 +2,8 @@
 
 Both have the same terms in canonical form (:mod:`attnforge.targets.expression.canonical`); what coefficients differ by
 is charged. These forms are the prover's, too: what they say is tested at random points, by balls. They are identities
-where both sides are defined, so roots are taken of what is not negative, or of what the target takes roots of.
+where both sides are defined, so roots are taken of what is not negative, or of what the target takes roots of, and the
+target is proved to have values on the whole domain.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ZERO
 from attnforge.certification.checker.values import anywhere
 from attnforge.errors import CertificateError
+from attnforge.targets.defined import has_values
 from attnforge.targets.expression.canonical import Canonical
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.simplify import plus, times
@@ -42,15 +44,31 @@ class Meaning:
     def apart(self) -> float:
         """By how much outputs may differ from what they should be; infinity where they may have no value."""
         known, worst = [each for tree in self.wanted for each in _roots(tree)], 0.0
-        for root in self.roots:
-            if not (self._least(root) >= 0 or any(self.canonical.multiple(root, each) for each in known)):
-                return math.inf
+        if not all(self._is_taken(root, known) for root in self.roots):
+            return math.inf
+        sides = {f"r[{i + 1}]": side for i, side in enumerate(self.box)}
+        if not all(has_values(self._beyond(tree), sides) for tree in self.wanted):
+            return math.inf
         for tree, output in zip(self.wanted, self.outputs, strict=True):
             total = ZERO
             for coefficient, term in self.canonical.difference(output, tree):
                 total = total + abs(coefficient) * self._largest(term)
             worst = max(worst, upper(total))
         return worst
+
+    def _is_taken(self, root: Node, known: Sequence[Node]) -> bool:
+        return self._least(root) >= 0 or any(self.canonical.multiple(root, each) for each in known)
+
+    def _beyond(self, tree: Node) -> Node:
+        """The formula, as at 0 beyond the domain of roots that registers take as well: all else must have values."""
+
+        def visit(node: Node, parts: Sequence[Node]) -> Node:
+            if not isinstance(node, Apply):
+                return node
+            rooted = node.function == "sqrt" and self._is_taken(node.arguments[0], self.roots)
+            return Apply(node.function, (Apply("relu", tuple(parts)),) if rooted else tuple(parts))
+
+        return fold(tree, visit)
 
     def test(self, points: Sequence[Sequence[float]], apart: float) -> None:
         """CertificateError if an output is further from what it should be at a point."""

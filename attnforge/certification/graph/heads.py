@@ -227,6 +227,8 @@ def _gate(small: _Small, step: Step, model: Machine) -> tuple[float, float]:
     if others or not plain or not all(isinstance(end, Constant) for end in ends):
         raise CertificateError("A kink is one of a form at numbers", to_text(step.tree)[:80], REMEDY)
     numbers = [end.value for end in ends if isinstance(end, Constant)]
+    if numbers != sorted(numbers):  # min(max(u, a), b) = b, and no kink
+        raise CertificateError("The ends of a kink are in order", to_text(step.tree)[:80], REMEDY)
     form = step.forms[name]
     weights = [form.offset, *small.weights(form)]
     mid = np.array([[float(w.mid()) for w in weights]])
@@ -242,13 +244,18 @@ def extended(function: Node) -> Node:
     """The formula beyond the ends of its natural domain, which the exact argument never leaves: as at the end."""
     if not isinstance(function, Apply):
         return function
-    arguments = tuple(extended(each) for each in function.arguments)
+    return beyond(Apply(function.function, tuple(extended(each) for each in function.arguments)))
+
+
+def beyond(function: Apply) -> Apply:
+    """One function, extended; its arguments as they are."""
+    arguments = function.arguments
     if function.function == "sqrt":
         return Apply("sqrt", (Apply("relu", arguments),))
     if function.function == "^" and not varies(arguments[1]):
         power = float(evaluate(arguments[1], {}))
         broken = power > 0 and not power.is_integer()
-        return Apply("^", (Apply("relu", arguments[:1]), arguments[1])) if broken else Apply("^", arguments)
+        return Apply("^", (Apply("relu", arguments[:1]), arguments[1])) if broken else function
     if function.function in ("asin", "acos"):
         return Apply(function.function, (Apply("clamp", (*arguments, Constant(-1.0), ONE)),))
-    return Apply(function.function, arguments)
+    return function

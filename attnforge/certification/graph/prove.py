@@ -15,7 +15,7 @@ The claims say which formula of which registers each head writes. Nothing of tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,20 +27,21 @@ from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.certificate import LocalBound
 from attnforge.certification.graph.blocks import Blocks
 from attnforge.certification.graph.directions import Directions
-from attnforge.certification.graph.heads import extended, local_error
+from attnforge.certification.graph.heads import beyond, extended, local_error
 from attnforge.certification.graph.layout import REMEDY, Columns, formulas_of, output_of, read_columns, trees_of
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.tokens import power_of_two
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Network
+from attnforge.targets.defined import has_values
 from attnforge.targets.expression import evaluate, to_text
 from attnforge.targets.expression.evaluate import bounds
 from attnforge.targets.expression.intervals import UNDEFINED, Interval, absolute, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.simplify import ONE, minus, plus
-from attnforge.targets.expression.tree import Apply, Node, Variable, bottom_up, varies
+from attnforge.targets.expression.tree import Apply, Node, Variable, bottom_up, fold, varies
 from attnforge.targets.graph import Composition, Form, Graph, least, register, substituted
 
 Array = npt.NDArray[np.float64]
@@ -50,6 +51,7 @@ CLOSE = 1.3  # a composed bound may exceed what errors do at some point by this 
 CUTS = 300  # boxes of a proof of several inputs for one part of the domain on which errors are composed
 BATCH = 4  # parts cut at once: with more, some are cut in vain
 NEGLIGIBLE = 0.01  # of the bound: roundings below it are not told more closely
+SHRINK = "Shrink the domain, or write the formula so that it is seen"
 LINKS = 256  # weights of a graph up to which that is so; of larger ones there are fewer parts
 
 
@@ -83,15 +85,17 @@ def prove_graph(statement: Statement) -> Proof:
 def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
     """Refuse roots and arcs of what may leave their domain, unless the target takes the same: where it has a value.
 
-    What is then not known to stay there is returned, in words.
+    What is then not known to stay there is returned, in words. Of all else the target takes, values on the whole domain
+    are proved: forms that cancel, as of exp(log(u)), sqrt(u)^2 and u/u, are the same function only where both have one.
     """
     trees, names = trees_of(target)
     inputs, sides = {name: register(i + 1) for i, name in enumerate(names)}, graph.sides(graph.box)
     known = [each for tree in trees for node in bottom_up(substituted(tree, inputs)) for each in _not_negative(node)]
-    found = dict[str, None]()
+    found, roots = dict[str, None](), list[Node]()
     for step in graph.steps:
         for wanted in (each for node in bottom_up(step.tree) for each in _not_negative(node)):
             exact = graph.unfolded(wanted)
+            roots.append(exact)
             if _is_not_negative(exact, sides) or graph.conditioned(UNDEFINED, wanted).lower >= 0:
                 continue
             taken = next((each for each in known if graph.canonical.multiple(exact, each)), None)
@@ -102,7 +106,28 @@ def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
             found[f"the formula has values where {to_text(named)[:80]} >= 0, and the bound is about these points"] = (
                 None
             )
+
+    def is_taken(root: Node) -> bool:
+        return _is_not_negative(root, sides) or any(graph.canonical.multiple(root, each) for each in roots)
+
+    for tree in trees:
+        if not has_values(_beyond(substituted(tree, inputs), is_taken), sides):
+            got = f"none is known of {to_text(tree)[:80]}"
+            raise CertificateError("A proof is about a target that has a value everywhere on the domain", got, SHRINK)
     return tuple(found)
+
+
+def _beyond(tree: Node, is_taken: Callable[[Node], bool]) -> Node:
+    """The formula, extended beyond the natural domains of those of its roots and arcs whose arguments are taken."""
+
+    def visit(node: Node, parts: Sequence[Node]) -> Node:
+        if not isinstance(node, Apply):
+            return node
+        same = Apply(node.function, tuple(parts))
+        wanted = _not_negative(node)
+        return beyond(same) if wanted and all(map(is_taken, wanted)) else same
+
+    return fold(tree, visit)
 
 
 def _is_not_negative(node: Node, sides: dict[str, Interval]) -> bool:

@@ -33,7 +33,7 @@ BOX = Box([-1, 0, 1], [1, 2, 3])
         ("cos(x + y)*exp(-x^2 - y^2)", None),
         ("cos(x + y)*cos(x + 1.000000001*y)", None),
         ("3", None),
-        ("clamp(x, 1, 0) + y", None),
+        ("clamp(x, 1, 0) + y", [0, 1, 0]),
     ],
 )
 def test_direction(text, weights):
