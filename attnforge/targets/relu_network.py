@@ -221,6 +221,9 @@ def _widths(stages: tuple[Stage, ...]) -> tuple[int, int]:
     affine = [stage for stage in stages if isinstance(stage, Affine)]
     if not affine:
         raise TargetError("A ReLU network has at least one Linear layer", "none", "Add one")
+    if not all(stage.weight.size for stage in affine):
+        got = f"shapes {[stage.weight.shape for stage in affine]}"[:200]
+        raise TargetError("Linear layers have at least one input and one output", got, "Leave the empty layer out")
     for before, after in itertools.pairwise(affine):
         if before.weight.shape[1] != after.weight.shape[0]:
             got = f"{before.weight.shape[1]} outputs into {after.weight.shape[0]} inputs"

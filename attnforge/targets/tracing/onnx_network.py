@@ -10,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from attnforge.errors import FileFormatError, TargetError
+from attnforge.errors import AttnforgeError, TargetError
 from attnforge.targets.domain import Box
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork, Stage
 from attnforge.targets.tracing.arrays import check_count, refuse
 from attnforge.targets.tracing.network import input_names, network_target
+from attnforge.targets.tracing.onnx_file import finite, read_model, to_array
 from attnforge.targets.tracing.symbol import Symbol, call
 from attnforge.targets.tracing.traced import compared
 
-MAX_BYTES = 2**26  # more weights than formulas may have nodes
 FLOAT32 = 1e-4  # of the largest value: what an evaluation in float32, as files have it, may be off by
 LEAK = float(np.float32(0.01))  # the slope of LeakyRelu where none is given: ONNX's numbers are float32
-EXTERNAL = 1  # the place of a tensor that lies in another file
+FLOATING = (1, 11)  # float32 and float64: of half types, ranges and roundings are not those of the numbers meant
+SOFTMAX = 13  # the first opset whose softmax is one along an axis, and not of all axes from there
 
 
 def is_onnx_file(target: Any) -> bool:
@@ -34,12 +35,12 @@ def is_onnx_file(target: Any) -> bool:
 def from_onnx(
     path: str | os.PathLike[str], domain: Box, names: tuple[str, ...] | None = None
 ) -> ReluNetwork | Formula | Formulas:
-    """The network in a file, of one input (N, d) and one output; its weights are meant exactly.
+    """The network in a file, of one input (N, d) and one output; its weights and operations are meant exactly.
 
     A chain of affine maps and ReLUs is a ReluNetwork. All else becomes formulas, which are compared with ONNX's own
     evaluation at random points.
     """
-    graph = _Graph(_model(Path(path)))
+    graph = _Graph(*read_model(Path(path)))
     if (stages := graph.stages()) is not None:
         return compared(ReluNetwork(stages, domain), graph.reference, FLOAT32)
     named = input_names(domain, names, graph.features)
@@ -50,15 +51,21 @@ def from_onnx(
 class _Graph:
     """The graph of a model: one input, constants, operations in their order, one output."""
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.graph = model, model.graph
-        self.constants: dict[str, Any] = {tensor.name: _array(tensor) for tensor in self.graph.initializer}
+    def __init__(self, model: Any, opset: int) -> None:
+        self.model, self.graph, self.opset = model, model.graph, opset
+        self.constants: dict[str, Any] = {tensor.name: to_array(tensor) for tensor in self.graph.initializer}
         inputs = [each for each in self.graph.input if each.name not in self.constants]
         if len(inputs) != 1 or len(self.graph.output) != 1:
             got = f"{len(inputs)} inputs and {len(self.graph.output)} outputs"
             raise TargetError("A network has one input, a vector, and one output", got, "Export a part of it")
         self.input, self.output = inputs[0], self.graph.output[0].name
-        sizes = [side.dim_value for side in self.input.type.tensor_type.shape.dim]  # zero is any
+        kinds = {each.type.tensor_type.elem_type for each in (self.input, self.graph.output[0])}
+        if len(kinds) > 1 or not kinds <= set(FLOATING):
+            raise TargetError("Input and output are of float32 or of float64", f"types {kinds}", "Export it so")
+        sides = self.input.type.tensor_type.shape.dim
+        sizes = [side.dim_value for side in sides]  # zero is any
+        if any(side.HasField("dim_value") and not side.dim_value for side in sides[1:]):
+            raise TargetError("An input has at least one feature", f"shape {sizes}", "Export a network of inputs")
         self.shape = (1, *sizes[1:]) if len(sizes) > 1 else tuple(sizes)  # of one point
         self.features = math.prod(self.shape) or None
 
@@ -68,14 +75,18 @@ class _Graph:
         held = 0
         for node in self.graph.node:
             try:
-                found = _result(node, [known[name] if name else None for name in node.input])
-            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                found = _result(node, [known[name] if name else None for name in node.input], self.opset)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                if isinstance(error, AttnforgeError):
+                    raise
                 got = f"{node.op_type} with {type(error).__name__}: {error}"[:200]
                 raise TargetError(
                     "A network in ONNX is made of layers of vectors", got, "Export a simpler one"
                 ) from error
             known[node.output[0]], held = found, held + int(np.size(getattr(found, "nodes", found)))
             check_count(held)
+        if self.output not in known:
+            refuse(f"the output {self.output!r:.80}", "Export a network of one output, a vector")
         result = Symbol.of(known[self.output])
         if max(result.shape, default=1) != result.nodes.size:
             refuse(f"an output of shape {result.shape}", "Export a network of one output, a vector")
@@ -94,7 +105,7 @@ class _Graph:
         found: list[Stage] = []
         for node in self.graph.node:
             if node.op_type == "Constant":
-                known[node.output[0]] = _result(node, [])
+                known[node.output[0]] = _result(node, [], self.opset)
                 continue
             others = [name for name in node.input if name != current]
             if len(others) != len(node.input) - 1 or not set(others) <= set(known):
@@ -111,63 +122,75 @@ class _Graph:
         import onnx
         from onnx.reference import ReferenceEvaluator
 
-        evaluator = ReferenceEvaluator(self.model)
         kind = onnx.helper.tensor_dtype_to_np_dtype(self.input.type.tensor_type.elem_type)
         rows = [row.reshape(self.shape) if self.features else row[None] for row in points.astype(kind)]
-        found: list[Any] = [evaluator.run(None, {self.input.name: row}) for row in rows]
-        return np.stack([np.ravel(outputs[0]) for outputs in found]).astype(np.float64)
-
-
-def _model(path: Path) -> Any:
-    try:
-        import onnx
-    except ImportError:
-        remedy = "Install it: pip install 'attnforge[onnx]'"
-        raise FileFormatError("Reading .onnx files needs the package onnx", "none", remedy) from None
-    if not path.is_file() or path.stat().st_size > MAX_BYTES:
-        got = f"{path.stat().st_size:,} bytes" if path.is_file() else f"no file {path}"
-        raise FileFormatError(f"An ONNX file of at most {MAX_BYTES:,} bytes is needed", got, "Check the path")
-    try:
-        model = onnx.load(path, load_external_data=False)
-        onnx.checker.check_model(model)
-    except Exception as error:  # protobuf has errors of its own kinds
-        raise FileFormatError("The file must be a valid ONNX model", str(error)[:200], "Export it again") from error
-    return model
-
-
-def _array(tensor: Any) -> Any:
-    from onnx import numpy_helper
-
-    if tensor.data_location == EXTERNAL:
-        raise FileFormatError("Weights must lie in the file itself", f"{tensor.name!r:.80} outside", "Export one file")
-    array = numpy_helper.to_array(tensor)
-    if array.dtype.kind not in "fiub" or not np.all(np.isfinite(array)):
-        raise FileFormatError("Weights must be finite real numbers", f"{tensor.name!r:.80}", "Export it again")
-    return array
+        try:
+            evaluator = ReferenceEvaluator(self.model)
+            found: list[Any] = [evaluator.run(None, {self.input.name: row}) for row in rows]
+            return np.stack([np.ravel(outputs[0]) for outputs in found]).astype(np.float64)
+        except Exception as error:  # operators have errors of their own kinds
+            got = f"{type(error).__name__}: {error}"[:200]
+            raise TargetError("ONNX's own evaluation must take a point", got, "Export it again") from error
 
 
 def _attributes(node: Any) -> dict[str, Any]:
     from onnx import helper
 
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    found = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    if len(found) != len(node.attribute):
+        refuse(f"{node.op_type} with an attribute given twice", "Export it again")
+    for name, value in found.items():
+        if np.asarray(value).dtype.kind == "f":
+            finite(value, name)
+    return found
 
 
-def _result(node: Any, inputs: Sequence[Any]) -> Any:
+def _result(node: Any, inputs: Sequence[Any], opset: int) -> Any:
     """What an operation gives."""
+    options = _attributes(node)
     if node.op_type == "Constant":
-        return _constant(_attributes(node))
-    if node.domain not in ("", "ai.onnx") or node.op_type not in OPERATIONS:
+        return _constant(options)
+    if node.op_type not in OPERATIONS:
         known = ", ".join(sorted(OPERATIONS))
         raise TargetError(
             f"Operations of a network in ONNX are {known}", f"{node.op_type!r:.80}", "Export a simpler one"
         )
-    return OPERATIONS[node.op_type](*inputs, **_attributes(node))
+    if node.op_type != "Identity" and getattr(inputs[0], "dtype", None) is not None and inputs[0].dtype.kind != "f":
+        refuse(f"{node.op_type} of whole numbers", "Export a network of floating point")  # 7/2 is 3 there
+    if node.op_type == "Softmax" and opset < SOFTMAX:
+        _check_last(inputs[0], options.setdefault("axis", 1))
+    return OPERATIONS[node.op_type](*inputs, **options)
 
 
 def _constant(attributes: dict[str, Any]) -> Any:
-    for name, value in attributes.items():
-        return _array(value) if name == "value" else np.asarray(value)
-    return refuse("a constant without a value", "Export it again")
+    if len(attributes) != 1:
+        refuse(f"a constant of {len(attributes)} values", "Export it again")
+    ((name, value),) = attributes.items()
+    return to_array(value) if name == "value" else finite(value, name)
+
+
+def _check_last(x: Any, axis: int) -> None:
+    """Softmax before opset 13 joins all axes from the given one: along an axis it is the same for the last only."""
+    if axis % max(x.ndim, 1) != x.ndim - 1:
+        refuse(f"a softmax of an opset before {SOFTMAX}, of axes from {axis}", "Export it in a later opset")
+
+
+def _clip(x: Any, lower: Any = None, upper: Any = None, **older: float) -> Any:
+    """min(max(x, lower), upper), which is upper where the ends are exchanged, as in ONNX Runtime."""
+    ends = [older.get(name, end) for name, end in (("min", lower), ("max", upper))]  # attributes before opset 11
+    sizes = [Symbol.of(end).nodes.size for end in ends if end is not None]
+    exchanged = len(sizes) == 2 and not _in_order(*ends)
+    if any(size != 1 for size in sizes) or (older and exchanged) or not set(older) <= {"min", "max"}:
+        refuse(f"Clip with {[*older, *sizes]} as ends", "Give two numbers in order")
+    if exchanged:
+        return call("clip", (call("clip", (x, ends[0], None)), None, ends[1]))
+    return call("clip", (x, *ends))
+
+
+def _in_order(lower: Any, upper: Any) -> bool:
+    """Whether two ends are numbers of which the first is not larger."""
+    numbers = [isinstance(end, (float, np.ndarray)) for end in (lower, upper)]
+    return all(numbers) and bool(np.all(np.asarray(lower) <= np.asarray(upper)))
 
 
 def _gemm(
@@ -175,6 +198,9 @@ def _gemm(
 ) -> Any:
     """Alpha a b + beta c: scales are float32 numbers, meant exactly."""
     product = call("matmul", (_turned(a, transA), _turned(b, transB)))
+    shape = product.shape if c is None else np.broadcast_shapes(product.shape, c.shape)
+    if a.ndim != 2 or b.ndim != 2 or shape != product.shape:
+        refuse(f"Gemm of shapes {a.shape}, {b.shape} into {shape}", "Export it with matrices")
     scaled = call("multiply", (alpha, product))
     return scaled if c is None else call("add", (scaled, call("multiply", (beta, c))))
 
@@ -185,7 +211,22 @@ def _turned(x: Any, turn: int) -> Any:
 
 def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
     given = [int(side) for side in np.ravel(shape)]
+    if np.ndim(shape) != 1 or min(given, default=0) < -1:
+        refuse(f"a reshape to {given}", "Give sizes, of which one may be -1")
     return call("reshape", (x, [x.shape[i] if side == 0 and not allowzero else side for i, side in enumerate(given)]))
+
+
+def _flatten(x: Any, axis: int = 1) -> Any:
+    """A matrix: axes before the given one joined, and the others."""
+    if not -x.ndim <= axis <= x.ndim:
+        refuse(f"Flatten from axis {axis} of shape {x.shape}", "Export it again")
+    return call("reshape", (x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))))
+
+
+def _gelu(x: Any, approximate: bytes = b"none") -> Any:
+    if approximate not in (b"none", b"tanh"):
+        refuse(f"Gelu approximated by {approximate!r:.80}", "Use none or tanh")
+    return call("gelu", (x, approximate.decode()))
 
 
 def _dropout(x: Any, ratio: Any = None, training: Any = None, seed: Any = None) -> Any:
@@ -208,12 +249,12 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "Mish": _elementwise("mish"),
     "MatMul": lambda a, b: call("matmul", (a, b)),
     "Gemm": _gemm,
-    "Clip": lambda x, lower=None, upper=None: call("clip", (x, lower, upper)),
+    "Clip": _clip,
     "LeakyRelu": lambda x, alpha=LEAK: call("leaky_relu", (x, alpha)),
     "Elu": lambda x, alpha=1.0: call("elu", (x, alpha)),
-    "Gelu": lambda x, approximate=b"none": call("gelu", (x, approximate.decode())),
+    "Gelu": _gelu,
     "Softmax": lambda x, axis=-1: call("softmax", (x, axis)),
-    "Flatten": lambda x, axis=1: call("flatten", (x, axis)),
+    "Flatten": _flatten,
     "Reshape": _reshape,
     "Identity": lambda x: x,
     "Dropout": _dropout,
@@ -224,7 +265,11 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 def _extended(found: list[Stage], node: Any, first: bool, others: Sequence[Any]) -> list[Stage] | None:
     """The layers with an operation on (N, d), and constants, as one more of them; None where it is none."""
     options, arrays = _attributes(node), [np.asarray(each, np.float64) for each in others]
+    if not first and node.op_type != "Add":
+        return None
     match node.op_type, arrays:
+        case "Dropout", [_, training] if np.any(training):
+            return None
         case (("Identity" | "Dropout"), _):
             return found
         case "Flatten", _ if options.get("axis", 1) == 1:
@@ -233,12 +278,20 @@ def _extended(found: list[Stage], node: Any, first: bool, others: Sequence[Any])
             return [*found, Activation(0.0, None)]
         case "LeakyRelu", _:
             return [*found, Activation(0.0, None, float(options.get("alpha", LEAK)))]
-        case (("MatMul" | "Gemm"), [weight, *bias]) if first and weight.ndim == 2 and set(options) <= {"transB"}:
-            return [*found, _affine(weight.T if options.get("transB") else weight, *bias)]
+        case (("MatMul" | "Gemm"), [weight, *bias]) if weight.ndim == 2 and set(options) <= {"transB"}:
+            return _with_affine(found, weight.T if options.get("transB") else weight, *bias)
         case "Add", [bias] if found and isinstance(found[-1], Affine) and not np.any(found[-1].bias):
-            return [*found[:-1], _affine(found[-1].weight, bias)]
+            return _with_affine(found[:-1], found[-1].weight, bias)
     return None
 
 
-def _affine(weight: Any, bias: Any = 0.0) -> Affine:
+def _with_affine(found: list[Stage], weight: Any, given: Any = 0.0) -> list[Stage] | None:
+    """The layers and x W + b, where b is a row: a column would make more rows."""
+    bias = np.asarray(given)
+    if bias.ndim > 2 or bias.size not in (1, weight.shape[1]) or bias.shape[-1:] not in ((), (bias.size,)):
+        return None
+    return [*found, _affine(weight, bias)]
+
+
+def _affine(weight: Any, bias: Any) -> Affine:
     return Affine(np.ascontiguousarray(weight), np.broadcast_to(np.ravel(bias), weight.shape[1]).copy())

@@ -118,7 +118,7 @@ def compared(target: T, function: Callable[[Array], Array], agree: float = AGREE
     points = np.random.default_rng(0).uniform(lower, upper, (POINTS, *lower.shape)).reshape(-1, lower.shape[-1])
     expected, found = (_rows(values, len(points)) for values in (function(points), target.values(points)))
     with np.errstate(invalid="ignore"):
-        off = np.abs(found - expected).max(axis=1)
+        off = np.abs(found - expected).max(axis=1) if found.shape == expected.shape else np.full(len(points), np.inf)
     if not np.all(off <= agree * np.max(np.abs(expected), where=np.isfinite(expected), initial=TINY)):
         i = int(np.argmax(np.where(np.isfinite(off), off, np.inf)))
         names = target.names or tuple(f"x[{j}]" for j in range(points.shape[1]))
