@@ -12,9 +12,17 @@ import numpy.typing as npt
 from attnforge.errors import DomainError
 
 
+def is_named_row(x: Any, names: tuple[str, ...] | None) -> bool:
+    """Whether it is a Series that holds one point of several inputs by their names, as a row of a frame does."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(x, pandas.Series) or names is None or len(names) == 1:
+        return False
+    return not pandas.api.types.is_numeric_dtype(x.index)
+
+
 def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
-    """The columns of a data frame that the inputs are named after; it may have others."""
-    have = [str(name) for name in frame.columns]
+    """The columns of a data frame, or the entries of a row, that the inputs are named after; it may have others."""
+    have = [str(name) for name in getattr(frame, "columns", frame.index)]
     if names is None:
         remedy = "Pass frame.to_numpy(), or compile with named intervals"
         raise DomainError("Columns are taken by name, and these inputs have none", f"columns {have}"[:200], remedy)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.balls import DType, dtype_name
-from attnforge.compiler.frames import columns, framed
+from attnforge.compiler.frames import columns, framed, is_named_row
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import CertificateError, DomainError, TargetError
@@ -240,7 +240,9 @@ class Runnable:
         names = self.target.names
         if (inputs and named) or len(inputs) > 1 or not (inputs or named):
             raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
-        if inputs and not hasattr(inputs[0], "columns"):
+        for value in (*inputs, *named.values()):
+            _check_kind(value)
+        if inputs and not (hasattr(inputs[0], "columns") or is_named_row(inputs[0], names)):
             return inputs[0]
         if inputs:
             named = columns(inputs[0], names)
@@ -251,7 +253,7 @@ class Runnable:
         if any(_is_tensor(value) for value in values):
             import torch
 
-            tensors = [torch.as_tensor(value) for value in values]
+            tensors = [value if _is_tensor(value) else torch.as_tensor(np.array(value)) for value in values]
             shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
             return torch.stack([tensor.expand(shape) for tensor in tensors], dim=-1)
         stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
@@ -319,6 +321,14 @@ def _is_tensor(x: Any) -> bool:
     """Whether it is a torch tensor; where torch was not imported, nothing is."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
+
+
+def _check_kind(x: Any) -> None:
+    """Refuse arrays that hold less than their shape says: masks and gaps would be read as numbers."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise DomainError("Every input must be a number", "a masked array", "Pass x.filled(value), or x.compressed()")
+    if _is_tensor(x) and str(x.layout) != "torch.strided":
+        raise DomainError("Inputs must be dense tensors", f"layout {x.layout}", "Pass x.to_dense()")
 
 
 def _numbers(x: Any) -> npt.NDArray[Any]:

@@ -172,7 +172,10 @@ class HeadGroup(nn.Module):
         if seen is not weights and not (is_plain(weights) and _has_version(weights)):
             return None
         if seen is not weights or version != weights._version:
-            columns = weights.detach().cpu().double().transpose(1, 2).flatten(0, 1).numpy()
+            numbers = weights.detach()
+            if not is_plain(numbers):  # the first call is one under jvp or vmap, where no tensor shows its numbers
+                return None
+            columns = numbers.cpu().double().transpose(1, 2).flatten(0, 1).numpy()
             features = np.abs(columns).argmax(axis=1)
             scales = np.take_along_axis(columns, features[:, None], axis=1)
             alone = bool(((columns != 0).sum(axis=1) <= 1).all())
