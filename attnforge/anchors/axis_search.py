@@ -149,8 +149,11 @@ class AxisSearch:
         few = min(self.most, MANY) if self.is_graded else self.most
         self._searches = [RowSearch(self._uniform, cuts, tame, 0.0, few)]
         self._is_uniform = not edges and not (self.is_graded and sum(panels.degrees) > MANY)
-        if self.is_graded:  # one polynomial does not resolve the axis
-            graded = GradedRows(panels, columns, relative, Spacing.wanted(panels, edges, tol, columns))
+        spacing = Spacing.wanted(panels, edges, tol, columns) if self.is_graded else None
+        if spacing is None or not spacing.is_possible:
+            self._is_uniform = True
+        else:  # one polynomial does not resolve the axis
+            graded = GradedRows(panels, columns, relative, spacing)
             self._searches.append(RowSearch(graded, cuts, tame / STEEP, roundoff / (ROUNDED * tol), self.most))
 
     def smallest(self, tol: float) -> Fit:

@@ -60,6 +60,12 @@ class Spacing:
         i = int(self.gaps.argmin())
         return float((self.left[i] + self.right[i]) / 2)
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether float64 tells points apart that closely: not so next to an infinite slope at a tiny tolerance."""
+        with np.errstate(divide="ignore"):
+            return math.isfinite(self.count(1.0, 1.0))
+
     def anchors(self, scale: float, growth: float, ghosts: int, gaps: int | None = None) -> Array:
         """Positions from end to end with gaps ``scale`` times the wished ones, and ghosts that repeat the last gap.
 

@@ -1,4 +1,4 @@
-"""Arrays of every kind a caller may hand in: read as what they say, or refused; never by position where they have names."""
+"""Arrays of every kind a caller may hand in: read by their names where they have any, or refused."""
 
 import numpy as np
 import pandas
