@@ -15,6 +15,7 @@ from flint import arb
 
 from attnforge.balls import lower, machine, upper
 from attnforge.certification.checker.formula import FormulaOn
+from attnforge.certification.checker.local import extended
 from attnforge.certification.checker.registers import Registers, Step, UnknownError, size
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ZERO
@@ -44,31 +45,19 @@ class Meaning:
     def apart(self) -> float:
         """By how much outputs may differ from what they should be; infinity where they may have no value."""
         known, worst = [each for tree in self.wanted for each in _roots(tree)], 0.0
-        if not all(self._is_taken(root, known) for root in self.roots):
-            return math.inf
-        sides = {f"r[{i + 1}]": side for i, side in enumerate(self.box)}
-        if not all(has_values(self._beyond(tree), sides) for tree in self.wanted):
+        sides, taken = {f"r[{i}]": side for i, side in enumerate(self.box, start=1)}, self._is_taken
+        plain = (extended(u) if all(taken(v, self.roots) for v in _roots(u)) else u for u in self.wanted)
+        if not (all(taken(root, known) for root in self.roots) and all(has_values(tree, sides) for tree in plain)):
             return math.inf
         for tree, output in zip(self.wanted, self.outputs, strict=True):
             total = ZERO
             for coefficient, term in self.canonical.difference(output, tree):
-                total = total + abs(coefficient) * self._largest(term)
+                total = total + abs(coefficient) * size(self._range(term))
             worst = max(worst, upper(total))
         return worst
 
     def _is_taken(self, root: Node, known: Sequence[Node]) -> bool:
         return self._least(root) >= 0 or any(self.canonical.multiple(root, each) for each in known)
-
-    def _beyond(self, tree: Node) -> Node:
-        """The formula, as at 0 beyond the domain of roots that registers take as well: all else must have values."""
-
-        def visit(node: Node, parts: Sequence[Node]) -> Node:
-            if not isinstance(node, Apply):
-                return node
-            rooted = node.function == "sqrt" and self._is_taken(node.arguments[0], self.roots)
-            return Apply(node.function, (Apply("relu", tuple(parts)),) if rooted else tuple(parts))
-
-        return fold(tree, visit)
 
     def test(self, points: Sequence[Sequence[float]], apart: float) -> None:
         """CertificateError if an output is further from what it should be at a point."""
@@ -82,20 +71,14 @@ class Meaning:
                     raise CertificateError("The registers put into each other are the target", got)
 
     def _range(self, node: Node) -> Interval:
-        alone = Registers(self.box, [Step(node)])
-        return alone.follow(self.box, [ZERO] * (len(self.box) + 1)).values[-1]
+        """Where a formula lies; anywhere, where that is not known."""
+        try:
+            return Registers(self.box, [Step(node)]).follow(self.box, [ZERO] * (len(self.box) + 1)).values[-1]
+        except UnknownError:
+            return Interval(arb.neg_inf(), arb.pos_inf())
 
     def _least(self, node: Node) -> float:
-        try:
-            return lower(self._range(node).lower)
-        except UnknownError:
-            return -math.inf
-
-    def _largest(self, node: Node) -> arb:
-        try:
-            return size(self._range(node))
-        except UnknownError:
-            return arb.pos_inf()
+        return lower(self._range(node).lower)
 
 
 def substituted(node: Node, values: Mapping[str, Node]) -> Node:

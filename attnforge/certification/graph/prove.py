@@ -41,7 +41,7 @@ from attnforge.targets.expression.intervals import UNDEFINED, Interval, absolute
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.ranges import is_large, range_on
 from attnforge.targets.expression.simplify import ONE, minus, plus
-from attnforge.targets.expression.tree import Apply, Node, Variable, bottom_up, fold, varies
+from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, varies
 from attnforge.targets.graph import Composition, Form, Graph, least, register, substituted
 
 Array = npt.NDArray[np.float64]
@@ -111,21 +111,26 @@ def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
         return _is_not_negative(root, sides) or any(graph.canonical.multiple(root, each) for each in roots)
 
     for tree in trees:
-        if not has_values(_beyond(substituted(tree, inputs), is_taken), sides):
+        if not has_values(_beyond(substituted(tree, inputs), graph, is_taken), sides):
             got = f"none is known of {to_text(tree)[:80]}"
             raise CertificateError("A proof is about a target that has a value everywhere on the domain", got, SHRINK)
     return tuple(found)
 
 
-def _beyond(tree: Node, is_taken: Callable[[Node], bool]) -> Node:
-    """The formula, extended beyond the natural domains of those of its roots and arcs whose arguments are taken."""
+def _beyond(tree: Node, graph: Graph, is_taken: Callable[[Node], bool]) -> Node:
+    """The formula, extended beyond the natural domains of those of its roots and arcs whose arguments are taken.
+
+    And where conditions do not hold: what they bound from below is cut off there.
+    """
 
     def visit(node: Node, parts: Sequence[Node]) -> Node:
         if not isinstance(node, Apply):
             return node
-        same = Apply(node.function, tuple(parts))
-        wanted = _not_negative(node)
-        return beyond(same) if wanted and all(map(is_taken, wanted)) else same
+        same, wanted = Apply(node.function, tuple(parts)), _not_negative(node)
+        if wanted and all(map(is_taken, wanted)):
+            return beyond(same)
+        least_known = graph.conditioned(UNDEFINED, node).lower if graph.conditions else UNDEFINED.lower
+        return Apply("max", (same, Constant(from_below(least_known)))) if least_known.is_finite() else same
 
     return fold(tree, visit)
 
