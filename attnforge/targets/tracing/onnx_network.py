@@ -88,7 +88,8 @@ class _Graph:
         if self.output not in known:
             refuse(f"the output {self.output!r:.80}", "Export a network of one output, a vector")
         result = Symbol.of(known[self.output])
-        if max(result.shape, default=1) != result.nodes.size:
+        points = len(self.shape) > 1 and result.ndim == 1 and result.nodes.size > 1  # more than the one given
+        if points or max(result.shape, default=1) != result.nodes.size:
             refuse(f"an output of shape {result.shape}", "Export a network of one output, a vector")
         return result if len(self.shape) > 1 else result[None]
 
@@ -230,6 +231,8 @@ def _gelu(x: Any, approximate: bytes = b"none") -> Any:
 
 
 def _dropout(x: Any, ratio: Any = None, training: Any = None, seed: Any = None) -> Any:
+    if isinstance(ratio, Symbol) or np.ndim(ratio):
+        refuse("dropout whose ratio is not one number", "Export the network as it is evaluated")
     if training is not None and np.any(training):
         refuse("dropout in training", "Export the network as it is evaluated")
     return x
@@ -268,7 +271,7 @@ def _extended(found: list[Stage], node: Any, first: bool, others: Sequence[Any])
     if not first and node.op_type != "Add":
         return None
     match node.op_type, arrays:
-        case "Dropout", [_, training] if np.any(training):
+        case "Dropout", [ratio, *training] if ratio.ndim or np.any(training):
             return None
         case (("Identity" | "Dropout"), _):
             return found
