@@ -30,7 +30,8 @@ def judged(draft: Draft, folder: Path) -> str:
     try:
         net = af.compile(path, domain, tol=TOLERANCE, timeout=SECONDS)
     except af.AttnforgeError as error:
-        whole = error.requirement and error.got and error.remedy
+        listed = isinstance(error, af.RefusalError)  # the reasons of constructions, one each
+        whole = listed or (error.requirement and error.got and error.remedy)
         return "refused" if whole else f"wrong: a refusal without its parts: {error}"
     except Exception as error:  # what the law forbids
         return f"wrong: {type(error).__name__}: {error}"

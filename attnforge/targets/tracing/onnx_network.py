@@ -88,7 +88,8 @@ class _Graph:
         if self.output not in known:
             refuse(f"the output {self.output!r:.80}", "Export a network of one output, a vector")
         result = Symbol.of(known[self.output])
-        if max(result.shape, default=1) != result.nodes.size:
+        points = len(self.shape) > 1 and result.ndim == 1 and result.nodes.size > 1  # more than the one given
+        if points or max(result.shape, default=1) != result.nodes.size:
             refuse(f"an output of shape {result.shape}", "Export a network of one output, a vector")
         return result if len(self.shape) > 1 else result[None]
 
@@ -158,7 +159,7 @@ def _result(node: Any, inputs: Sequence[Any], opset: int) -> Any:
     if node.op_type != "Identity" and getattr(inputs[0], "dtype", None) is not None and inputs[0].dtype.kind != "f":
         refuse(f"{node.op_type} of whole numbers", "Export a network of floating point")  # 7/2 is 3 there
     if node.op_type == "Softmax" and opset < SOFTMAX:
-        _check_last(inputs[0], options.setdefault("axis", 1))
+        return _joint_softmax(*inputs, **options)
     return OPERATIONS[node.op_type](*inputs, **options)
 
 
@@ -169,10 +170,9 @@ def _constant(attributes: dict[str, Any]) -> Any:
     return to_array(value) if name == "value" else finite(value, name)
 
 
-def _check_last(x: Any, axis: int) -> None:
-    """Softmax before opset 13 joins all axes from the given one: along an axis it is the same for the last only."""
-    if axis % max(x.ndim, 1) != x.ndim - 1:
-        refuse(f"a softmax of an opset before {SOFTMAX}, of axes from {axis}", "Export it in a later opset")
+def _joint_softmax(x: Any, axis: int = 1) -> Any:
+    """Softmax before opset 13: of all axes from the given one (where ONNX's own evaluation differs, it is refused)."""
+    return call("reshape", (call("softmax", (_flatten(x, axis), -1)), x.shape))
 
 
 def _clip(x: Any, lower: Any = None, upper: Any = None, **older: float) -> Any:
@@ -230,6 +230,8 @@ def _gelu(x: Any, approximate: bytes = b"none") -> Any:
 
 
 def _dropout(x: Any, ratio: Any = None, training: Any = None, seed: Any = None) -> Any:
+    if isinstance(ratio, Symbol) or np.ndim(ratio):
+        refuse("dropout whose ratio is not one number", "Export the network as it is evaluated")
     if training is not None and np.any(training):
         refuse("dropout in training", "Export the network as it is evaluated")
     return x
@@ -268,7 +270,7 @@ def _extended(found: list[Stage], node: Any, first: bool, others: Sequence[Any])
     if not first and node.op_type != "Add":
         return None
     match node.op_type, arrays:
-        case "Dropout", [_, training] if np.any(training):
+        case "Dropout", [ratio, *training] if ratio.ndim or np.any(training):
             return None
         case (("Identity" | "Dropout"), _):
             return found
@@ -278,6 +280,8 @@ def _extended(found: list[Stage], node: Any, first: bool, others: Sequence[Any])
             return [*found, Activation(0.0, None)]
         case "LeakyRelu", _:
             return [*found, Activation(0.0, None, float(options.get("alpha", LEAK)))]
+        case "Gemm", [_, bias] if bias.ndim > 2:
+            return None
         case (("MatMul" | "Gemm"), [weight, *bias]) if weight.ndim == 2 and set(options) <= {"transB"}:
             return _with_affine(found, weight.T if options.get("transB") else weight, *bias)
         case "Add", [bias] if found and isinstance(found[-1], Affine) and not np.any(found[-1].bias):
@@ -288,7 +292,7 @@ def _extended(found: list[Stage], node: Any, first: bool, others: Sequence[Any])
 def _with_affine(found: list[Stage], weight: Any, given: Any = 0.0) -> list[Stage] | None:
     """The layers and x W + b, where b is a row: a column would make more rows."""
     bias = np.asarray(given)
-    if bias.ndim > 2 or bias.size not in (1, weight.shape[1]) or bias.shape[-1:] not in ((), (bias.size,)):
+    if bias.size not in (1, weight.shape[1]) or bias.shape[-1:] not in ((), (bias.size,)):
         return None
     return [*found, _affine(weight, bias)]
 
