@@ -22,7 +22,7 @@ def is_named_row(x: Any, names: tuple[str, ...] | None) -> bool:
 
 def columns(frame: Any, names: tuple[str, ...] | None) -> dict[str, Any]:
     """The columns of a data frame, or the entries of a row, that the inputs are named after; it may have others."""
-    have = [str(name) for name in getattr(frame, "columns", frame.index)]
+    have = [str(name) for name in (frame.columns if hasattr(frame, "columns") else frame.index)]
     if names is None:
         remedy = "Pass frame.to_numpy(), or compile with named intervals"
         raise DomainError("Columns are taken by name, and these inputs have none", f"columns {have}"[:200], remedy)
