@@ -37,7 +37,8 @@ class Products:
         self.ridges, self.registers = ridges, ridges.registers
 
     def multiplied(self, scale: Node, factors: Powers) -> Value:
-        """A constant times powers of values."""
+        """A constant times powers of values; a power of exponent 0 is 1, of zero too."""
+        factors = [each for each in factors if each[1]]
         constants = (raised(value.tree, number(power)) for value, power in factors if value.constant)
         scale = times(scale, *constants)
         groups = grouped((each for each in factors if not each[0].constant), lambda each: each[0].direction)
