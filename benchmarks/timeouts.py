@@ -166,6 +166,8 @@ BUILT: dict[str, tuple[Any, Any, float, dict[str, Any]]] = {
     "GELU 4-32-32-2, 1e-6": (network("GELU", 4, 32, 32, 2), [(-1, 1)] * 4, 1e-6, {}),
     "ReLU 4-32-32-2": (network("ReLU", 4, 32, 32, 2), [(-1, 1)] * 4, 1e-4, {}),
     "Tanh 2-64-64-1": (network("Tanh", 2, 64, 64, 1), [(-1, 1)] * 2, 1e-3, {}),
+    "ReLU 10-100-100-10": (network("ReLU", 10, 100, 100, 10), [(-1, 1)] * 10, 1e-4, {}),
+    "many cells": ("sin(3*x)*cos(y)", domain("x*y"), 0.005, {"construction": "max_affine"}),
 }
 VERBS: dict[str, Callable[[Any, float], Any]] = {
     "certify": lambda net, limit: af.certify(net, timeout=limit),
