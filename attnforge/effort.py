@@ -230,7 +230,10 @@ def time_is_up() -> bool:
     return seconds_left() <= 0
 
 
-def check_time(what: str) -> None:
-    """Give up after the end; ``what`` was being done."""
-    if time_is_up():
+def check_time(what: str, seconds: float = 0.0) -> None:
+    """Give up after the end, or before a step that would pass it by; ``what`` is being done.
+
+    ``seconds`` are those that the step takes at least, where it cannot be taken in parts.
+    """
+    if seconds_left() <= seconds:
         raise OutOfTimeError("The work must end within its timeout", f"{what} {UNFINISHED}", "Raise timeout, or tol")

@@ -20,6 +20,7 @@ from attnforge.anchors.fitting import Samples
 from attnforge.anchors.mesh import Spacing, degree_within
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
+from attnforge.effort import check_time
 
 Array = npt.NDArray[np.float64]
 Place = tuple[int, int]
@@ -75,6 +76,7 @@ class Rows(ABC):
         """Where to fit and to check."""
 
     def _at(self, fit_at: Array, check_at: Array) -> Samples:
+        check_time("sampling rows")
         at_samples, at_checks = (self.panels.interpolation(x) for x in (fit_at, check_at))
         return Samples(fit_at, check_at, at_samples, at_checks, self.columns)
 

@@ -34,6 +34,7 @@ from attnforge.errors import ToleranceError
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
+FASTEST = 1.5e-11  # seconds an operation of a factorisation takes at least
 MOST = 4000  # anchors: a fit costs the cube of them
 ROWS, ROWS_PER_ANCHOR = 20_000, 20  # points that are fitted, at most and for each anchor; all are checked
 FEWEST, GROWTH = 8, 1.5  # anchors tried first, and by how much more next
@@ -132,6 +133,8 @@ def fit_scattered(points: Array, values: Array, tol: float, roundoff: float = 2.
 def judge(weights: Array, values: Array, ridges: Sequence[float] = RIDGES) -> list[Judged]:
     """Fits of values (N, k) by weights (N, n), one a ridge, each judged at a fifth of the points held out of it.
 
+    OutOfTimeError where time does not suffice for all of them.
+
     >>> x = np.linspace(-1, 1, 50)[:, None]
     >>> found = judge(_weights(x, x[::5], 5.0), x**2)
     >>> any(entry.residual < 1e-2 and entry.held_out < 1e-2 for entry in found)
@@ -144,6 +147,7 @@ def judge(weights: Array, values: Array, ridges: Sequence[float] = RIDGES) -> li
     held_gram, kept_gram = weights[held].T @ weights[held], weights[kept].T @ weights[kept]
     found = []
     for ridge in ridges:
+        check_time("fitting values", FASTEST * 2 / 3 * weights.shape[1] ** 3)
         try:
             earlier = _solved(kept_gram, weights[kept], wanted[kept], ridge)
             final = _solved(kept_gram + held_gram, weights, wanted, ridge)

@@ -35,7 +35,7 @@ or bound was altered is rejected, naming what.
 
 Exit code 4: the stored bound is smaller than what can be proved, or nothing can be proved, or the file is rejected.
 With --check, 6: intact, not re-provable (the target is a callable, or there is no bound); 7: not settled within the
-limit of cells."""
+limit of cells, or of time."""
 
 
 def run(

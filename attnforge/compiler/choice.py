@@ -12,7 +12,7 @@ from attnforge.anchors.panels import chebyshev_coefficients, lobatto
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.effort import check_time
-from attnforge.errors import RefusalError, ToleranceError
+from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
 from attnforge.progress import SILENT, Watch
 from attnforge.targets import Function, Target
 from attnforge.theorems import registry
@@ -66,7 +66,11 @@ def candidates(
 def why(compiled: Compiled, construction: Construction[Any], plan: Any, tol: float) -> str:
     """The reason for a construction; for fitted heads, what was found and what sampled values would have cost."""
     if isinstance(plan, GraphPlan):
-        return f"{plan.reason}; one head over a grid would need about {_about(_grid_count(compiled.target, tol))} keys"
+        try:
+            keys = _about(_grid_count(compiled.target, tol))
+        except OutOfTimeError:  # what is built does not wait for what would have been
+            return plan.reason
+        return f"{plan.reason}; one head over a grid would need about {keys} keys"
     if not isinstance(plan, FittedPlan):
         return f"{construction.function_class}: {construction.rate}"
     hard, tuned = _sampled_counts(compiled, tol)
@@ -98,6 +102,7 @@ def _grid_count(target: Target, tol: float) -> float:
     through, counts = rng.uniform(box.lower, box.upper, size=(LINES, *box.shape)), 1.0
     for axis, (low, high) in enumerate(zip(box.lower.tolist(), box.upper.tolist(), strict=True)):
         for degree in DEGREES:
+            check_time("counting keys of a grid")
             points = np.repeat(through[None], degree + 1, axis=0)
             points[..., axis] = lobatto(low, high, degree)[:, None]
             values = np.asarray(target.values(points.reshape(-1, *box.shape)), dtype=np.float64)

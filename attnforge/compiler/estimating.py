@@ -12,8 +12,8 @@ from attnforge.certification import Certificate
 from attnforge.certification.certificate import Estimate
 from attnforge.compiler.measuring import largest_error
 from attnforge.compiler.runnable import Runnable
-from attnforge.effort import NORMAL, Effort
-from attnforge.errors import AttnforgeError, CertificateError, TargetError
+from attnforge.effort import NORMAL, Effort, check_time
+from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, TargetError
 from attnforge.measurement import Measurement
 from attnforge.network import Head
 from attnforge.targets import Target
@@ -66,8 +66,12 @@ def _about_table(net: Runnable, table: Table) -> tuple[str, ...]:
     if net.network.construction != "table" or not _is_scattered(net.network.heads[0], table):
         return (reach,)
     rows = spread(len(table.points), JUDGED)
-    weights = net.attention(table.points[rows])[0][0].reshape(len(rows), -1)
-    measured = judge(weights, table.table_values[rows].reshape(len(rows), -1))
+    try:
+        check_time("judging a fit")
+        weights = net.attention(table.points[rows])[0][0].reshape(len(rows), -1)
+        measured = judge(weights, table.table_values[rows].reshape(len(rows), -1))
+    except OutOfTimeError:
+        measured = []
     if not measured:
         return (reach,)
     missed = min(measured, key=lambda entry: entry.held_rms).held_out

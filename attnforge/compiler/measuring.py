@@ -12,10 +12,11 @@ from attnforge.certification.enclosure.boxes import bounds_on_boxes
 from attnforge.compiler.budget import budget
 from attnforge.compiler.runnable import Runnable, check_runnable
 from attnforge.compiler.targets import compared_with
-from attnforge.effort import Effort
+from attnforge.effort import Effort, until
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement import Attack, Measurement, search
 from attnforge.measurement import attack as hunt
+from attnforge.measurement.attack import check_end
 from attnforge.measurement.search import root_mean_square
 from attnforge.progress import Progress
 from attnforge.targets import Target
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LOOKED = 25  # times the points of an effort: the estimate beside a proof is a quick one, this is not
 CHUNK = 20_000  # listed points evaluated at a time
 SECONDS = 20.0  # of an attack
+BOUNDING = 0.25  # of the seconds of an attack, for what rounding may add anywhere
 SLIGHT = 0.01  # of the error: rounding below this is not told more closely on the boxes of an attack
 
 
@@ -132,15 +134,18 @@ def attack(
     if isinstance(against, Table):
         remedy = "Use measure, which compares at all of them"
         raise TargetError("An attack needs a domain to move in", "a table, known at its listed points only", remedy)
+    check_end(seconds, evaluations)
     seen = compiled.certificate.estimate
     enough = SLIGHT * seen.error if seen is not None else 0.0
-    with budget(effort, progress=progress) as given:
+    with budget(effort, seconds, progress=progress) as given:
+        with until(None if seconds is None else BOUNDING * seconds):
+            bounds = bounds_on_boxes(compiled.network, against, against.domain, compiled.dtype, enough)
         return hunt(
             compiled.at_points,
             against,
             compiled.network,
             dtype=compiled.dtype,
-            bounds=bounds_on_boxes(compiled.network, against, against.domain, compiled.dtype, enough),
+            bounds=bounds,
             seconds=seconds,
             evaluations=evaluations,
             effort=given.effort,

@@ -109,7 +109,7 @@ def attack(
         seed: of all that is random.
         progress: told the fraction of the budget spent.
     """
-    _check(seconds, evaluations)
+    check_end(seconds, evaluations)
     if seconds_left() < math.inf:
         seconds = max(min(math.inf if seconds is None else seconds, seconds_left()), SHORTEST)
     with at_least(LATE * (math.inf if seconds is None else seconds)):  # it keeps to its own clock
@@ -148,7 +148,8 @@ def _sizes(judge: Judge, tokens: int | None, effort: Effort) -> tuple[Effort, in
     return affordable(effort, evaluate, judge.box, tokens, seconds / 4), int(np.clip(climbers, 1, CLIMBERS))
 
 
-def _check(seconds: float | None, evaluations: int | None) -> None:
+def check_end(seconds: float | None, evaluations: int | None) -> None:
+    """Raise unless an attack has an end, and time or evaluations enough to be one."""
     if seconds is None and evaluations is None:
         raise TargetError("An attack needs an end", "neither seconds nor evaluations", "Give one of them")
     if seconds is not None and not (is_number(seconds) and seconds > 0):

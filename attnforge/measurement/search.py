@@ -97,8 +97,8 @@ def search(
         effort = effort.within(max(effort.evaluations // tokens, FEWEST))
     left = max(seconds_left(), SHORTEST)
     with at_least(LATE * left):
-        if seconds < math.inf:
-            effort = affordable(effort, target.accurate, box, tokens, min(seconds, left))
+        if seconds < left:
+            effort = affordable(effort, target.accurate, box, tokens, seconds)
         if left < math.inf:
             effort = affordable(effort, _both(run, target, box), box, tokens, left)
         return search_within(run, target, network, effort, seed=seed, progress=progress)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 
 from attnforge.certification.checker.check import Verdict
 from attnforge.certification.checker.check import check as check_certificate
-from attnforge.effort import Effort, as_effort, until
+from attnforge.effort import Effort, as_effort, at_least, until
 from attnforge.model_file.reading import MAX_FILE, read
 from attnforge.progress import Progress, watched
 
@@ -36,11 +37,12 @@ def check(
         progress: True shows the fraction of the domain that is settled; a callable is told (fraction, text).
         max_bytes: larger files are not read.
     """
-    model = read(path, max_bytes=max_bytes)
     asked = as_effort(effort, workers)
     asked = asked if cells is None else replace(asked, cells=cells)
-    stored = model.network, model.target, model.certificate, model.dtype
     with until(timeout), watched(progress) as watch:
+        with at_least(math.inf):  # there is no verdict on half a file
+            model = read(path, max_bytes=max_bytes)
+        stored = model.network, model.target, model.certificate, model.dtype
         found = check_certificate(*stored, asked, watch.step("checking"))
     if model.is_intact or found.verdict == "rejected":
         return found

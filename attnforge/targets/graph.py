@@ -29,6 +29,7 @@ from flint import arb
 
 from attnforge.balls import lower as from_below
 from attnforge.balls import precision, upper
+from attnforge.effort import check_time
 from attnforge.errors import TargetError
 from attnforge.targets.expression.canonical import Canonical
 from attnforge.targets.expression.derivative import derivative
@@ -140,6 +141,12 @@ class Step:
         return cls(tree, function, forms, {name: derivative(function, name) for name in forms})
 
 
+def _in_time(tree: Node) -> Step:
+    """The step of a tree, while there is time."""
+    check_time("reading registers")
+    return Step.of(tree)
+
+
 def _merged(function: Node, forms: dict[str, Form]) -> Node:
     """Forms that are exact multiples of the first, up to a constant, are written by it."""
     first, *others = sorted(forms, key=lambda name: not forms[name].weights) or [""]
@@ -213,7 +220,7 @@ class Graph:
         self, box: Sequence[Interval], steps: Sequence[Node], outputs: Sequence[Node], conditions: Conditions = ()
     ) -> None:
         self.box, self.conditions = list(box), conditions
-        self.steps = [Step.of(tree) for tree in steps]
+        self.steps = list(map(_in_time, steps))
         self._slopes: tuple[list[arb], list[dict[str, Interval]]] | None = None
         with precision(COEFFICIENT_BITS):
             self.outputs = [Form.of(tree) for tree in outputs]
@@ -267,6 +274,7 @@ class Graph:
         found = []
         with precision():
             for i, step in enumerate(self.steps):
+                check_time("enclosing registers")
                 mine = {}
                 for name, form in step.forms.items():
                     mine[name] = _affine(form, known)
@@ -309,6 +317,7 @@ def _compose(graph: Graph, local: list[arb], box: list[Interval]) -> Composition
     exact, errors, slopes, ranges, bounded = dict(sides), list(local[: graph.inputs]), [], [], []
     entered = list(local)
     for i, step in enumerate(graph.steps):
+        check_time("composing registers")
         number = graph.inputs + i
         mine, off = {}, {}
         for name, form in step.forms.items():

@@ -29,8 +29,10 @@ from attnforge.anchors.scattered import ScatteredFit, fit_scattered
 from attnforge.anchors.smoothing import SmoothedFit, fit_smoothed
 from attnforge.anchors.table_fit import TableFit, fit_table
 from attnforge.balls import machine, round_to
+from attnforge.effort import check_time
 from attnforge.errors import RefusalError, ToleranceError
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
+from attnforge.network.apply import CHUNK, count_pairs
 from attnforge.targets import Box, Target, TruncatedLinear
 from attnforge.targets.table import Grid, Table
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
@@ -152,13 +154,23 @@ def _sampled_plan(target: Target, tol: float, dtype: str) -> TablePlan:
         fit = fit_table(axes, samples.values, tol / 2, machine(dtype).roundoff)
         plan = TablePlan((TensorHead.on_inputs(fit.axes, fit.values),), _explain_grid(fit, samples), dtype)
         network = heads_network(plan.heads, len(axes), TableHead.name, dtype)
-        seen.append(float(np.abs(network(points[:, None])[:, 0] - wanted).max()))
+        seen.append(_missed(network, points, wanted))
         if seen[-1] <= tol:
             return plan
         count = 2 * count - 1
     requirement = f"A head through samples of {target.describe()} must be within tol={tol:g} between them"
     got = f"{seen[-1]:.3g} with {(count + 1) // 2} samples an axis"
     raise ToleranceError(requirement, got, "Ask for a larger tol, or use tensor_grid, which chooses its own points")
+
+
+def _missed(network: Network, points: Array, wanted: Array) -> float:
+    """The largest error at points, while there is time: chunks of them are what a run would hold at once."""
+    step, largest = max(1, CHUNK // count_pairs(network, 1, 0)), 0.0
+    for i in range(0, len(points), step):
+        check_time("judging samples")
+        found = network(points[i : i + step, None])[:, 0]
+        largest = max(largest, float(np.abs(found - wanted[i : i + step]).max()))
+    return largest
 
 
 def _in_vain(seen: Sequence[float], count: int, tol: float) -> bool:

@@ -51,9 +51,9 @@ def compare_claims(
     network: Network, target: Formula | Formulas, bound: float, dtype: str, cells: int, progress: Report
 ) -> Outcome:
     """Whether the run stays within the bound, claim by claim; CertificateError where a claim is false."""
-    graph = _Graph(network, target, dtype)
+    graph = _Graph(network, target, dtype, lambda done: progress(done / 2))
     with exactly(2):
-        reached, boxes = graph.reached(bound, min(cells, BOXES), progress)
+        reached, boxes = graph.reached(bound, min(cells, BOXES), lambda done: progress((1 + done) / 2))
         if reached <= bound:
             return Outcome("confirmed", reached, cells=boxes)
         _refute(graph, bound)
@@ -64,13 +64,13 @@ def refute_claims(network: Network, target: Formula | Formulas, bound: float, dt
     """CertificateError, naming the register, where a claim is false by more than the bound allows."""
     if is_graph(network):
         with exactly(2):
-            _refute(_Graph(network, target, dtype), bound)
+            _refute(_Graph(network, target, dtype, lambda _: None), bound)
 
 
 class _Graph:
     """Registers, and the heads that write them."""
 
-    def __init__(self, network: Network, target: Formula | Formulas, dtype: str) -> None:
+    def __init__(self, network: Network, target: Formula | Formulas, dtype: str, told: Report) -> None:
         self.network, self.model, domain = network, machine(dtype), target.domain
         self.written, weights = layout(network)
         self.whole = tuple(domain.lower.tolist()), tuple(domain.upper.tolist())
@@ -82,7 +82,7 @@ class _Graph:
         names = {name: Variable(f"r[{i + 1}]") for i, name in enumerate(target.names)}
         with exactly(2):
             self.box, steps = _sides(self.whole), [each.step for each in self.written]
-            self.registers = Registers(self.box, steps)
+            self.registers = Registers(self.box, steps, told)
             wanted = [substituted(tree, names) for tree in trees_of(target)]
             self.meaning = Meaning(self.box, steps, self.outputs, wanted)
 

@@ -52,6 +52,7 @@ from attnforge.targets.expression.intervals import (
 from attnforge.targets.expression.series import NotSmoothError
 from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold
 
+Report = Callable[[float], None]
 Slopes = dict[int, Interval]
 Jet = tuple[Interval, Slopes]  # values, and derivatives by variables that are numbered; absent ones are zero
 Moved = tuple[Interval, arb]  # values, and how far they may be off
@@ -337,10 +338,10 @@ class Followed:
 class Registers:
     """Steps over a box of inputs."""
 
-    def __init__(self, box: Sequence[Interval], steps: Sequence[Step]) -> None:
+    def __init__(self, box: Sequence[Interval], steps: Sequence[Step], told: Report = lambda _: None) -> None:
         self.box, self.steps, self.exact = list(box), steps, list[list[Interval]]()
+        self._told, self._known, self._wanted = told, 0, 2 * sum(len(step.forms) for step in steps)
         for step in steps:
-            check_time("enclosing registers")
             self.exact.append([Interval(-self._top(form.times(-ONE)), self._top(form)) for form in step.forms])
 
     def follow(self, box: Sequence[Interval], local: Sequence[arb], count: int | None = None) -> Followed:
@@ -394,7 +395,9 @@ class Registers:
         order, seen = count(), -arb.pos_inf()
         first = self._bounded(form, self.box)
         heap = [(-first[0], next(order), *first)]
-        for _ in range(CELLS):
+        for n in range(CELLS):
+            check_time("enclosing registers")
+            self._told((self._known + n / CELLS) / self._wanted)
             _, _, bound, attained, box, axis = heap[0]
             seen = seen.max(attained)
             if axis is None or (seen.is_finite() and arb(bound) - seen <= CLOSE * abs(seen).max(abs(arb(bound)))):
@@ -405,6 +408,7 @@ class Registers:
                 part = self._bounded(form, [*box[:axis], half, *box[axis + 1 :]])
                 seen = seen.max(part[1])
                 heapq.heappush(heap, (-part[0], next(order), *part))
+        self._known += 1
         return arb(heap[0][2])
 
     def _bounded(self, form: Form, box: list[Interval]) -> tuple[float, arb, list[Interval], int | None]:

@@ -16,6 +16,7 @@ from attnforge.certification.enclosure.factors import factor_head
 from attnforge.certification.enclosure.fitted import is_enclosed
 from attnforge.certification.enclosure.run import MemoryRun, evenly, rounding
 from attnforge.certification.enclosure.several_inputs import ErrorOnBoxes
+from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network, check_architecture, rounded
 from attnforge.targets import Box, Formula, Target
@@ -23,6 +24,7 @@ from attnforge.targets import Box, Formula, Target
 Array = npt.NDArray[np.float64]
 Bounds = Callable[[Array, Array], Array]
 
+PAIR = 2e-7  # seconds that a look at a cell and a key takes, about
 CELLS = 256  # at first, on which rounding is bounded; those that matter are cut there
 
 
@@ -34,7 +36,8 @@ def bounds_on_boxes(
     It covers one layer of heads over constant keys with one output and formulas of up to four inputs, whatever the
     network claims to be; None for anything else. A bound is the supremum of the error in exact arithmetic (Taylor
     models, Bernstein coefficients, :mod:`.several_inputs`) plus the most that rounding in ``dtype`` adds anywhere on
-    the domain (:mod:`.run`), which is not told more closely than ``enough``; infinity where the box is too large.
+    the domain (:mod:`.run`), which is not told more closely than ``enough``; infinity where the box is too large. Also
+    None where time does not suffice to bound the rounding.
 
     >>> import attnforge as af
     >>> net = af.compile("x^2", {"x": (-1, 1)}, 1e-3)
@@ -51,10 +54,11 @@ def bounds_on_boxes(
         if check_architecture(run) != 1:
             return None
         factors = tuple(factor_head(encode, head, network.features) for head in heads)
-        cells = evenly(domain.lower, domain.upper, CELLS)
+        cells, keys = evenly(domain.lower, domain.upper, CELLS), sum(head.memory_size for head in heads)
+        check_time("bounding roundings", PAIR * CELLS * keys)
         with np.errstate(over="ignore", invalid="ignore"):
             added = rounding(MemoryRun(encode, heads, machine(dtype)), *cells, enough)
-    except (CertificateError, RefusalError):  # another architecture, or numbers that do not fit the dtype
+    except (CertificateError, RefusalError):  # another architecture, numbers that do not fit the dtype, or no time
         return None
     error = ErrorOnBoxes(factors, target.tree, target.names, domain.upper - domain.lower)
 

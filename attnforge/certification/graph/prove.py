@@ -93,6 +93,7 @@ def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:
     known = [each for tree in trees for node in bottom_up(substituted(tree, inputs)) for each in _not_negative(node)]
     found, roots = dict[str, None](), list[Node]()
     for step in graph.steps:
+        check_time("proving registers")
         for wanted in (each for node in bottom_up(step.tree) for each in _not_negative(node)):
             exact = graph.unfolded(wanted)
             roots.append(exact)

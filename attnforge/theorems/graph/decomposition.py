@@ -223,5 +223,6 @@ class _Work:
 
 
 def _renamed(step: Registered, names: dict[str, Node]) -> Registered:
+    check_time("taking the formula apart")
     forms = tuple(substituted(form, names) for form in step.forms)
     return Registered(step.kind, substituted(step.tree, names), forms, step.ends)
