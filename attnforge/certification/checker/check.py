@@ -205,12 +205,9 @@ def _judgement(outcome: Outcome, bound: float) -> Verdict:
         case "refuted":
             reason = f"the bound {bound:.6g} is not true: the error is at least {outcome.seen:.6g} at {at}"
             return Verdict("rejected", reason, "bound", outcome)
-    reason = f"neither proved nor refuted on {outcome.cells:,} cells: raise the limit{_of_time()}, or certify it again"
+    limit = "limit of time" if time_is_up() else "limit"
+    reason = f"neither proved nor refuted on {outcome.cells:,} cells: raise the {limit}, or certify it again"
     return Verdict("undecided", reason, None, outcome)
-
-
-def _of_time() -> str:
-    return " of time" if time_is_up() else ""
 
 
 def _prove(
