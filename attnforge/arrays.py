@@ -37,8 +37,7 @@ def numbers(x: Any, names: Names = None) -> Any:
         return x
     if hasattr(x, "columns") or _is_named_row(x, names):
         return stacked(_columns(x, names))
-    if _is_masked(x):
-        raise DomainError("Every input must be a number", "a masked array", "Pass x.filled(value), or x.compressed()")
+    check_unmasked(x)
     try:
         array = np.asarray(x)
     except Exception:  # whatever lists of unequal lengths, or an array of another library, raise
@@ -47,6 +46,20 @@ def numbers(x: Any, names: Names = None) -> Any:
         got = f"{x!r:.80}" if array.dtype.kind == "O" else f"{x!r:.80}, of dtype {array.dtype}"
         raise DomainError("Inputs must be real numbers", got, "Pass a NumPy array or a torch tensor")
     return array
+
+
+def entries(x: Any) -> Any:
+    """What an array, a tensor or a Series of one axis lists, as a list; anything else as it is."""
+    if is_tensor(x):
+        check_dense(x)
+    check_unmasked(x)
+    return x.tolist() if getattr(x, "ndim", 0) == 1 and hasattr(x, "tolist") else x
+
+
+def check_unmasked(x: Any) -> None:
+    """Raise where masks would be read as numbers."""
+    if _is_masked(x):
+        raise DomainError("Every input must be given", "a masked array", "Pass x.filled(value), or x.compressed()")
 
 
 def check_dense(x: Any) -> None:
@@ -176,7 +189,7 @@ def _plain(array: npt.NDArray[Any]) -> Tensor:
 
 
 def _is_masked(x: Any) -> bool:
-    """Whether masks would be read as numbers: np.asarray drops those of arrays in a list, too."""
+    """Whether it, or an array in a list, has a mask: np.asarray drops both."""
     if isinstance(x, list | tuple):
         return any(_is_masked(each) for each in x if not isinstance(each, float | int))
     return isinstance(x, np.ma.MaskedArray)
