@@ -15,7 +15,7 @@ PACKAGE = "attnforge"
 # From the bottom up. A folder may import itself and every lower row, nothing in its own row or above.
 LEVELS = (
     {"errors"},
-    {"display", "effort", "files", "parallel", "progress"},
+    {"arrays", "display", "effort", "files", "parallel", "progress"},
     {"balls"},
     {"network", "targets", "lemmas"},
     {"anchors", "labels"},

@@ -9,9 +9,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
 from attnforge.compiler.estimating import with_estimate
+from attnforge.compiler.inside import inside
 from attnforge.compiler.partition import partition
 from attnforge.compiler.ranges import Range, range_on
 from attnforge.compiler.registers import Traced, trace
@@ -148,7 +150,8 @@ class Compiled(Runnable, Displayed):
 
     def trace(self, *inputs: Any, **named: Any) -> list[Traced]:
         """Every register of a graph at the points, beside its exact value."""
-        points = np.asarray(self._gather(inputs, named), dtype=np.float64)
+        points = inside(self._shaped(float64(self._gather(inputs, named))), self.domain)
+        self.target.check_points(points)
         return trace(self, points.reshape(-1, self.network.features))
 
     def save(self, path: str | os.PathLike[str]) -> None:

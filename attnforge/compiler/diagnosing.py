@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64, is_tensor, numbers
 from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.inside import inside
@@ -207,18 +208,9 @@ def _array(x: Any) -> Array:
 
 
 def _real(x: Any) -> npt.NDArray[Any]:
-    """An array of real numbers or truth values, of the type they have."""
-    import torch
-
-    if isinstance(x, torch.Tensor):
-        x = x.detach().cpu() if x.is_complex() else x.detach().to("cpu", torch.float64)
-    try:
-        values = np.asarray(x)
-    except (TypeError, ValueError):
-        values = np.asarray(None)
-    if values.dtype.kind not in "fiub":
-        raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a tensor")
-    return values
+    """An array of real numbers or truth values, of the type they have; tensors in float64."""
+    read = numbers(x)
+    return float64(read) if is_tensor(read) else np.asarray(read)
 
 
 def _whole(name: str, given: Any, least: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import alike, float64, is_tensor, numbers, returned, tensors
 from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.certify import certify_box, certify_prompt
@@ -130,13 +131,7 @@ class SteppedNetwork(PromptNetwork):
         their mirror images (-x, -y), and so on; :mod:`attnforge.targets.in_context.features` lists the features of a
         token, and :mod:`attnforge.targets.in_context.kernel_system` those of kernel ridge regression.
         """
-        import torch
-
-        data = [z for z in (x, y, sample_weight) if z is not None]
-        if not isinstance(x, torch.Tensor):
-            data = [np.asarray(z, dtype=np.float64) for z in data]
-        self._check_examples(*data)
-        return self._assembled(*data)
+        return self._assembled(*self._checked(alike(*_given(x, y, sample_weight))))
 
     def module(  # type: ignore[override]
         self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
@@ -151,43 +146,29 @@ class SteppedNetwork(PromptNetwork):
         """Softmax weights on the prompt of X and y: over layers of attention, over heads, (..., query, key)."""
         import torch
 
-        given, data = isinstance(x, torch.Tensor), self._tensors(x, y, sample_weight)
+        data, kind = tensors(*_given(x, y, sample_weight))
         with torch.no_grad():
             module = self._running(data[0].device)
-            found = module.core.attention(module.tokens(*data))
+            found = module.core.attention(module.tokens(*self._checked(data)))
+        given = isinstance(kind, torch.dtype)
         return found if given else [[weights.double().numpy() for weights in layer] for layer in found]
 
     def _one_prompt(self, *given: Any) -> list[Array]:
         """The examples of a certificate, (n, d), their values, and weights where there are some."""
-        data = [np.asarray(z, dtype=np.float64) for z in given if z is not None]
-        self.target.check(*data)
+        data = self._checked([float64(z) for z in _given(*given)])
         if data[0].ndim != 2:
             raise DomainError("A certificate is about one prompt", f"shape {data[0].shape}", "Certify them one by one")
         return data
 
-    def _tensors(self, *given: Any) -> list[Any]:
-        import torch
-
-        data = [
-            z if isinstance(z, torch.Tensor) else torch.from_numpy(np.array(z, dtype=np.float64))
-            for z in given
-            if z is not None
-        ]
-        self._check_examples(*data)
+    def _checked(self, data: list[Any]) -> list[Any]:
+        self.target.check(*map(float64, data))
         return data
 
-    def _check_examples(self, *data: Any) -> None:
-        self.target.check(*(z if isinstance(z, np.ndarray) else z.detach().cpu().double().numpy() for z in data))
-
     def _run(self, data: tuple[Any, ...], every: bool) -> Any:
-        import torch
-
-        x, given = data[0], isinstance(data[0], torch.Tensor)
-        kind = x.dtype if given else np.result_type(np.asarray(x).dtype, np.float32)
-        tensors = self._tensors(*data)
-        module = self._running(tensors[0].device)
-        found = module.trajectory(*tensors).movedim(0, self._step_axis) if every else module(*tensors)
-        return found.to(kind) if given else found.detach().to(torch.float64).numpy().astype(kind)
+        given, kind = tensors(*_given(*data))
+        module = self._running(given[0].device)
+        checked = self._checked(given)
+        return returned(module.trajectory(*checked).movedim(0, self._step_axis) if every else module(*checked), kind)
 
 
 class InContextNetwork(SteppedNetwork):
@@ -214,7 +195,7 @@ class InContextNetwork(SteppedNetwork):
         """Predictions (..., q) at points (..., q, d): numbers, rates, or probabilities; (..., q, K) of K of them."""
         weights = self(x, y, sample_weight)
         many = self.features.outputs > 1
-        form = self.target.augmented(x_query) @ (weights if many else weights[..., None])
+        form = self.target.augmented(queries(x_query, x, weights)) @ (weights if many else weights[..., None])
         return self.algorithm.mean(form if many else form[..., 0])
 
     def certify(self, x: Any, y: Any, sample_weight: Any = None) -> Certificate:
@@ -241,6 +222,27 @@ class InContextNetwork(SteppedNetwork):
     def _read(self, tokens: Any) -> Any:
         held = tokens[..., : self.features.outputs, self.features.slices["w"]].swapaxes(-1, -2)
         return held if self.features.outputs > 1 else held[..., 0]
+
+
+def queries(x_query: Any, x: Any, found: Any) -> Any:
+    """Points (..., q, d) beside examples (..., n, d), of the kind of array that was found from these."""
+    points = alike(x_query, found)[0].to(found.dtype) if is_tensor(found) else numbers(x_query)
+    values, (*batch, _, d) = float64(points), np.shape(x)
+    try:
+        if values.ndim < 2 or values.shape[-1] != d:
+            raise ValueError
+        np.broadcast_shapes(values.shape[:-2], tuple(batch))
+    except ValueError:
+        wanted = f"X_query is (..., q, {d}), its leading axes broadcast with those of X"
+        raise DomainError(wanted, f"shapes {values.shape} and, of X, {np.shape(x)}", "Reshape it") from None
+    if not np.isfinite(values).all():
+        raise DomainError("X_query must be finite", "NaN or infinity", "Leave these points out")
+    return points
+
+
+def _given(x: Any, y: Any, sample_weight: Any = None) -> list[Any]:
+    """Examples and values, and weights where there are some."""
+    return [x, y, *([] if sample_weight is None else [sample_weight])]
 
 
 def stacked(blocks: Sequence[tuple[Layer, ...]], target: Iteration) -> Network:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnforge.arrays import returned, tensors
 from attnforge.balls import DType
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.kernel import certify_average, certify_average_box
@@ -42,7 +43,7 @@ class KernelNetwork(PromptNetwork):
         many = data[1].shape[-1] != self.target.outputs
         found = _run(self._running(data[0].device), self._tokens(self._columns(data) if many else data))
         found = found[..., 0].movedim(-2, -1) if many else found
-        return _returned(found if np.ndim(y) == np.ndim(x) else found[..., 0], kind)
+        return returned(found if np.ndim(y) == np.ndim(x) else found[..., 0], kind)
 
     def predict(self, x: Any, y: Any, x_query: Any) -> Any:
         """The same as calling it."""
@@ -67,7 +68,7 @@ class KernelNetwork(PromptNetwork):
             got, remedy = "a larger score", "Scale the data, or use a larger bandwidth"
             raise DomainError(f"Scores must not exceed {HIDDEN / 8:g}, where the mask begins", got, remedy)
         found = _run(AttentionNetwork(network, getattr(torch, self.dtype)).to(data[0].device), prompt)
-        return _returned(found if np.ndim(y) == np.ndim(x) else found[..., 0], kind)
+        return returned(found if np.ndim(y) == np.ndim(x) else found[..., 0], kind)
 
     def prompt(self, x: Any, y: Any, x_query: Any) -> tuple[Any, Any]:
         """What network and module take: query tokens (..., q, d) and example tokens (..., n, width).
@@ -77,7 +78,7 @@ class KernelNetwork(PromptNetwork):
         data, kind = self._checked(x, y, x_query)
         self._check_labels(data[1].shape[-1])
         asking, told = self._tokens(data)
-        return _returned(asking, kind), _returned(told, kind)
+        return returned(asking, kind), returned(told, kind)
 
     def tokens(self, x: Any, y: Any, x_query: Any) -> tuple[Any, Any]:
         """The same as :meth:`prompt`.
@@ -107,7 +108,7 @@ class KernelNetwork(PromptNetwork):
         (x, y, x_query), kind = self._checked(x, y, x_query)
         prompt = self._tokens((x, y[..., : self.target.outputs], x_query))
         found = self._running(x.device).attention(*prompt)
-        return [[_returned(weights, kind) for weights in layer] for layer in found]
+        return [[returned(weights, kind) for weights in layer] for layer in found]
 
     def module(  # type: ignore[override]
         self, dtype: DType | None = None, device: Any = None, trainable: bool = False, kernel: str = "auto"
@@ -137,7 +138,8 @@ class KernelNetwork(PromptNetwork):
 
     def _checked(self, x: Any, y: Any, x_query: Any) -> tuple[_Data, Any]:
         """Tensors (..., n, d), (..., n, k) and (..., q, d) of the domain in float64, and the dtype of the answer."""
-        (x, y, x_query), kind = _tensors(x, y, x_query)
+        read, kind = tensors(x, y, x_query)
+        x, y, x_query = (part.double() for part in read)
         y = y[..., None] if y.dim() == x.dim() - 1 else y
         self.target.check(*(part.detach().cpu().numpy() for part in (x, y, x_query)))
         return (x, y, x_query), kind
@@ -146,38 +148,9 @@ class KernelNetwork(PromptNetwork):
 certified_average = KernelNetwork.certified
 
 
-def _tensors(*given: Any) -> tuple[_Data, Any]:
-    """All inputs as float64 tensors on one device, and the dtype of the answer: torch's or NumPy's."""
-    import torch
-
-    if not any(isinstance(values, torch.Tensor) for values in given):
-        arrays = [np.asarray(values) for values in given]
-        _check_real([array.dtype for array in arrays if array.dtype.kind not in "fiub"])
-        single = all(array.dtype == np.float32 for array in arrays)
-        x, y, x_query = (torch.from_numpy(np.array(array, dtype=np.float64)) for array in arrays)
-        return (x, y, x_query), np.dtype(np.float32 if single else np.float64)
-    device = next(values.device for values in given if isinstance(values, torch.Tensor))
-    x, y, x_query = (torch.as_tensor(values).to(device) for values in given)
-    _check_real([tensor.dtype for tensor in (x, y, x_query) if tensor.is_complex()])
-    kind = torch.promote_types(torch.promote_types(x.dtype, y.dtype), x_query.dtype)
-    return (x.double(), y.double(), x_query.double()), kind if kind.is_floating_point else torch.float64
-
-
-def _check_real(others: list[Any]) -> None:
-    if others:
-        raise DomainError("X, y and X_query must hold real numbers", str(others[0]), "Pass real numbers")
-
-
 def _run(module: AttentionNetwork, prompt: tuple[Tensor, Tensor]) -> Tensor:
     out: Tensor = module(*prompt)
     if not out.isfinite().all():
         remedy = "Scale the data, or use a larger bandwidth"
         raise DomainError("Scores (points / bandwidth)^2 must not overflow", "a score that is not finite", remedy)
     return out
-
-
-def _returned(found: Tensor, kind: Any) -> Any:
-    """In the caller's dtype: an array where that is NumPy's."""
-    if isinstance(kind, np.dtype):
-        return found.detach().double().numpy().astype(kind)
-    return found.to(kind)

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.kernel_ridge import certify_system, refuse_box
-from attnforge.compiler.in_context import SteppedNetwork
+from attnforge.compiler.in_context import SteppedNetwork, queries
 from attnforge.errors import DomainError
 from attnforge.targets.in_context import KernelSystem
 
@@ -25,8 +25,7 @@ class KernelRidgeNetwork(SteppedNetwork):
     def predict(self, x: Any, y: Any, x_query: Any) -> Any:
         """Predictions (..., q) at points (..., q, d): sums of the coefficients, weighted by the kernel."""
         a, scale = self(x, y), 2 * self.target.bandwidth**2
-        if isinstance(a, np.ndarray):
-            x, x_query = np.asarray(x), np.asarray(x_query)
+        x_query, x = queries(x_query, x, a), queries(x, x, a)
         apart = ((x_query[..., :, None, :] - x[..., None, :, :]) ** 2).sum(-1) / -scale
         kernel = np.exp(apart) if isinstance(a, np.ndarray) else apart.exp().to(a.dtype)
         return (kernel @ a[..., None])[..., 0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.errors import RefusalError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def partition(compiled: Compiled, x: Any) -> npt.NDArray[np.int64]:
     if compiled.network.construction != "max_affine":
         got = f"a network of {compiled.network.construction or 'no construction'}"
         raise RefusalError("Only max_affine divides its domain into cells", got, "Use net.attention(x)")
-    shape, points = compiled.domain.shape, np.asarray(x, dtype=np.float64)
+    shape, points = compiled.domain.shape, float64(x, compiled.target.names)
     if shape == (1,) and points.ndim <= 1:
         points = points[..., None]
     batch = points.shape[: max(points.ndim - len(shape), 0)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64, is_tensor, kind_of, numbers, returned
 from attnforge.balls import DType
 from attnforge.certification import Certificate
 from attnforge.certification.certificate import Estimate
@@ -50,27 +51,20 @@ class PromptFunction(PromptNetwork):
         """The value, or values, in the caller's dtype."""
         import torch
 
-        given = isinstance(prompt, torch.Tensor)
-        kind = prompt.dtype if given else np.result_type(np.asarray(prompt).dtype, np.float32)
-        tokens = torch.from_numpy(self.prompt(prompt, query))
-        device = prompt.device if given else tokens.device
+        read = numbers(prompt, self.target.features)
+        tokens = torch.from_numpy(self.prompt(read, query))
+        device = read.device if is_tensor(read) else tokens.device
         module = self._running(device)
         with torch.no_grad():
-            found = module.read(module.core(tokens.to(device)))
-        return found.to(kind) if given else found.double().cpu().numpy().astype(kind)[()]
+            return returned(module.read(module.core(tokens.to(device))), kind_of(read))
 
     def prompt(self, prompt: Any, query: Any = None) -> Array:
         """The tokens (..., n, t + k) that ``network`` takes, the query beside every one, after checking them."""
-        import torch
-
-        given = () if query is None else query
         if query is None and self.target.query:
             asked = ", ".join(self.target.query)
             raise DomainError(f"This function is of a prompt and of {asked}", "no query", "Call net(prompt, query)")
-        rows, asked_for = (
-            np.asarray(each.detach().cpu() if isinstance(each, torch.Tensor) else each, dtype=np.float64)
-            for each in (prompt, given)
-        )
+        rows = float64(prompt, self.target.features)
+        asked_for = float64(() if query is None else query, self.target.query)
         if rows.ndim == 1 and len(self.target.features) == 1:
             rows = rows[:, None]
         if len(self.target.query) == 1 and asked_for.ndim in (0, rows.ndim - 2):

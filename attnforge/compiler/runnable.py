@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import framed, gathered, is_tensor, kind_of, returned
 from attnforge.balls import DType, dtype_name
-from attnforge.compiler.frames import columns, framed, is_named_row
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import CertificateError, DomainError, TargetError
@@ -59,16 +58,10 @@ class Runnable:
         if isinstance(self.target, JointFunction):
             return self._call_pair(self.target, pair(inputs, named))
         x = self._gather(inputs, named)
-        if _is_tensor(x):
-            import torch
-
-            if x.is_complex():
-                raise DomainError("Inputs must be real numbers", str(x.dtype), "Pass real numbers")
-            kind_of_x = x.dtype if x.is_floating_point() else torch.float64  # whole numbers in, real ones out
-            return self._running(x.device)(self._inside(x)).to(kind_of_x)
-        array = _numbers(x)
-        kind = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float64)
-        result = self._values(array.astype(kind)).astype(kind)
+        if is_tensor(x):
+            return self._running(x.device)(self._inside(x)).to(kind_of(x))
+        kind = kind_of(x)
+        result = self._values(x.astype(kind)).astype(kind)
         return framed(result, inputs) if result.ndim else kind.type(result)
 
     def at_points(self, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -151,9 +144,8 @@ class Runnable:
         tensor = x if isinstance(x, torch.Tensor) else torch.from_numpy(np.array(x, dtype=np.float64))
         with torch.no_grad():
             layers = self._running(tensor.device).attention(self._inside(tensor))
-        if isinstance(x, torch.Tensor):
-            return [[weights.to(x.dtype) for weights in layer] for layer in layers]
-        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in layers]
+        kind = kind_of(x) if isinstance(x, torch.Tensor) else np.dtype(np.float64)
+        return [[returned(weights, kind) for weights in layer] for layer in layers]
 
     def _values(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """At points of float64 or float32: few by NumPy, at once; many by torch."""
@@ -220,11 +212,8 @@ class Runnable:
 
         x, y, kind = checked(target, given)
         module = self._running(x.device)
-        if isinstance(kind, torch.dtype):
-            return run(module, self.network, x, y).to(kind)
-        with torch.no_grad():
-            result = run(module, self.network, x, y).to(torch.float64).numpy().astype(kind)
-        return result if result.ndim else kind.type(result)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and isinstance(kind, torch.dtype)):
+            return returned(run(module, self.network, x, y), kind)
 
     def _attention_pair(self, target: JointFunction, given: tuple[Any, Any]) -> list[list[Any]]:
         import torch
@@ -232,32 +221,11 @@ class Runnable:
         x, y, kind = checked(target, given)
         with torch.no_grad():
             layers = self._running(x.device).attention(x, y)
-        if isinstance(kind, torch.dtype):
-            return [[weights.to(kind) for weights in layer] for layer in layers]
-        return [[weights.to(torch.float64).numpy() for weights in layer] for layer in layers]
+        kind = kind if isinstance(kind, torch.dtype) else np.dtype(np.float64)
+        return [[returned(weights, kind) for weights in layer] for layer in layers]
 
     def _gather(self, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        names = self.target.names
-        if (inputs and named) or len(inputs) > 1 or not (inputs or named):
-            raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
-        for value in (*inputs, *named.values()):
-            _check_kind(value)
-        if inputs and not (hasattr(inputs[0], "columns") or is_named_row(inputs[0], names)):
-            return inputs[0]
-        if inputs:
-            named = columns(inputs[0], names)
-        if names is None or set(named) != set(names):
-            expected = "none" if names is None else ", ".join(names)
-            raise DomainError(f"The inputs of this network are named {expected}", ", ".join(named), "Use these names")
-        values = [named[name] for name in names]
-        if any(_is_tensor(value) for value in values):
-            import torch
-
-            tensors = [value if _is_tensor(value) else torch.as_tensor(np.array(value)) for value in values]
-            shape = np.broadcast_shapes(*(tuple(tensor.shape) for tensor in tensors))
-            return torch.stack([tensor.expand(shape) for tensor in tensors], dim=-1)
-        stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
-        return stacked[..., 0] if len(names) == 1 and stacked.ndim <= 2 else stacked
+        return gathered(inputs, named, self.target.names)
 
     def _running(self, device: Any) -> Any:
         """The module there, unless torch would not compute what was certified."""
@@ -315,28 +283,3 @@ class Uncertified(Runnable):
     network: Network
     target: Target
     dtype: str
-
-
-def _is_tensor(x: Any) -> bool:
-    """Whether it is a torch tensor; where torch was not imported, nothing is."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
-
-
-def _check_kind(x: Any) -> None:
-    """Refuse arrays that hold less than their shape says: masks and gaps would be read as numbers."""
-    if isinstance(x, np.ma.MaskedArray):
-        raise DomainError("Every input must be a number", "a masked array", "Pass x.filled(value), or x.compressed()")
-    if _is_tensor(x) and str(x.layout) != "torch.strided":
-        raise DomainError("Inputs must be dense tensors", f"layout {x.layout}", "Pass x.to_dense()")
-
-
-def _numbers(x: Any) -> npt.NDArray[Any]:
-    """The input as an array of real numbers."""
-    try:
-        array = np.asarray(x)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "fiub":
-        raise DomainError("Inputs must be real numbers", repr(x)[:80], "Pass a NumPy array or a torch tensor")
-    return array

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnforge.arrays import tensors
 from attnforge.compiler.inside import inside
 from attnforge.errors import DomainError
 from attnforge.network import Network
@@ -31,18 +32,7 @@ def pair(inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
 
 def checked(target: JointFunction, given: tuple[Any, Any]) -> tuple[Tensor, Tensor, Any]:
     """Both inputs as tensors of fitting shapes inside their boxes, and the dtype of the answer: torch's or NumPy's."""
-    import torch
-
-    if any(isinstance(value, torch.Tensor) for value in given):
-        device = next(value.device for value in given if isinstance(value, torch.Tensor))
-        x, y = (torch.as_tensor(value).to(device) for value in given)
-        kind: Any = torch.promote_types(x.dtype, y.dtype)
-        kind = kind if kind.is_floating_point else torch.float64
-    else:
-        arrays = [np.asarray(value) for value in given]
-        single = all(array.dtype == np.float32 for array in arrays)
-        x, y = (torch.from_numpy(np.array(array, dtype=np.float64)) for array in arrays)
-        kind = np.dtype(np.float32 if single else np.float64)
+    (x, y), kind = tensors(*given)
     x, y = _inside("X", x, target.keys, given[0]), _inside("Y", y, target.query, given[1])
     _check_batches(target, x, y)
     return x, y, kind

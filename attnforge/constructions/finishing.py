@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford, announce
 from attnforge.compiler.targets import as_target
-from attnforge.errors import RefusalError
+from attnforge.errors import DomainError, RefusalError
 from attnforge.targets import Function, Target, as_box, as_lipschitz
 from attnforge.theorems.construction import Construction
 from attnforge.theorems.truncated_linear import Layout
@@ -57,8 +58,8 @@ def count_of(name: str, value: Any) -> int:
 def positions_of(name: str, values: Any, lower: float = -math.inf, upper: float = math.inf) -> Array:
     """Given positions of anchors along an axis: at least two increasing numbers, between the ends."""
     try:
-        at = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        at = np.array(float64(values))
+    except DomainError:
         at = np.empty(0)
     apart = at.ndim == 1 and len(at) > 1 and bool(np.all(np.diff(at) > 0))  # NaN is not
     if not (apart and np.isfinite(at).all() and lower <= at[0] and at[-1] <= upper):

@@ -7,11 +7,12 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.constructions.finishing import count_of, finish
-from attnforge.errors import TargetError
+from attnforge.errors import DomainError, TargetError
 from attnforge.targets import Box, Formula, as_box
 from attnforge.targets.expression.simplify import of, plus, times
 from attnforge.targets.expression.tree import Constant, Variable
@@ -98,8 +99,8 @@ def _two_inputs(domain: Any, names: tuple[str, str]) -> tuple[Box, tuple[str, st
 
 def _weights(w: npt.ArrayLike) -> list[float]:
     try:
-        weights = np.array(w, dtype=np.float64)
-    except (TypeError, ValueError):
+        weights = float64(w)
+    except DomainError:
         weights = np.empty(0)
     if weights.ndim != 1 or not weights.size:
         raise TargetError("`w` must be d numbers, one an input", repr(w)[:80], "Give a list of numbers")

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.scattered import MOST
+from attnforge.arrays import float64
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import count_of
-from attnforge.errors import RefusalError, TargetError
+from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.targets.table import Table, checked_table, column_names, merged
 from attnforge.theorems.table import TableHead
 
@@ -96,8 +97,8 @@ def _weights(sample_weight: npt.ArrayLike | None, count: int) -> Array:
     if sample_weight is None:
         return np.ones(count)
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+        weights = float64(sample_weight)
+    except DomainError:
         weights = np.empty(())
     if weights.shape != (count,) or not (np.isfinite(weights) & (weights >= 0)).all() or (weights > 0).sum() < 2:
         requirement = f"`sample_weight` holds {count} numbers, not negative, at least two of them positive"

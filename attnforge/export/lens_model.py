@@ -76,16 +76,24 @@ class LensModel:
 
     def _ids(self, sequences: Sequence[Any]) -> torch.Tensor:
         """Id 0 at sink and slots, then one more than the place in the vocabulary."""
-        places = {token: i for i, token in enumerate(self.layout["vocabulary"])}
         if not isinstance(sequences[0], (list, tuple)):
             raise ValueError("a program takes a batch of sequences: lists of tokens, all of one length")
-        constant = [0] * self.layout["first"]
-        return torch.tensor([constant + [1 + places[token] for token in each] for each in sequences])
+        places = {text: 1 + i for i, text in enumerate(self.layout["vocabulary"])}
+        given = [[as_text(token) for token in each] for each in sequences]
+        unknown = {text for each in given for text in each if text not in places}
+        if unknown:
+            raise ValueError(f"tokens are of the vocabulary {', '.join(places)}; got {', '.join(sorted(unknown))}")
+        return torch.tensor([[0] * self.layout["first"] + [places[text] for text in each] for each in given])
 
     def names(self, block: int, head: int) -> list[str]:
         """A name for every position as a key of one head: its constant keys where it has any, tokens, the sink."""
         keys = self.layout["keys"][block][head]
         return [keys[i - 1] if 1 <= i <= len(keys) else name for i, name in enumerate(self.positions)]
+
+
+def as_text(token: Any) -> str:
+    """A token as the vocabulary lists it: 1, true, 1.0, -0.0 and "1" are five, and NumPy's are what they hold."""
+    return json.dumps(token, default=lambda other: other.item() if hasattr(other, "item") else repr(other))
 
 
 def boot(layout: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> LensModel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import torch
 from attnforge.errors import RefusalError
 from attnforge.export import lens_model
 from attnforge.export.interface import Exported, exported, write_folder
-from attnforge.export.lens_model import LensModel, boot
+from attnforge.export.lens_model import LensModel, as_text, boot
 from attnforge.export.self_attention import PlainHead, PlainNetwork, check_size, plain
 from attnforge.labels import Labels, labels_of
 from attnforge.network import Network
@@ -109,6 +110,16 @@ def _codes(model: Any, tokens: int | None) -> tuple[Array, Array] | None:
     return words, places - places[0]
 
 
+def _texts(vocabulary: Iterable[Any]) -> list[str]:
+    """The tokens as text, by which a model finds them."""
+    found = list(map(as_text, vocabulary))
+    twice = [text for text in found if found.count(text) > 1]
+    if twice:
+        got = f"several of {twice[0]:.40}"
+        raise RefusalError("Tokens of an exported program differ as text", got, "Use strings or integers")
+    return found
+
+
 def _layout(found: Exported, made: PlainNetwork, program: Any) -> dict[str, Any]:
     """What a :class:`LensModel` knows, as plain data."""
     network = found.network
@@ -127,7 +138,7 @@ def _layout(found: Exported, made: PlainNetwork, program: Any) -> dict[str, Any]
         "told": told,
         "alone": found.alone,
         "scalar": found.scalar,
-        "vocabulary": None if program is None else list(program.vocabulary),
+        "vocabulary": None if program is None else _texts(program.vocabulary),
         "blocks": list(made.blocks),
         "config": {
             "n_layers": len(made.layers),

@@ -18,10 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from attnforge.arrays import alike
 from attnforge.balls import DType
 from attnforge.certification import Certificate
-from attnforge.compiler.in_context import InContextNetwork
-from attnforge.errors import RefusalError, TargetError
+from attnforge.compiler.in_context import InContextNetwork, queries
+from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.in_context.regression import Ridge
 from attnforge.targets.in_context.kernel import side_by_side
 from attnforge.targets.in_context.schedule import Spectrum
@@ -93,7 +94,7 @@ class BayesianNetwork:
     def predict(self, x: Any, y: Any, x_query: Any) -> tuple[Any, Any]:
         """The mean and the variance (..., q) of y at points (..., q, d), noise included."""
         mean, covariance = self(x, y)
-        points = np.asarray(x_query) if isinstance(mean, np.ndarray) else x_query
+        points = queries(x_query, x, mean)
         spread = ((points @ covariance) * points).sum(-1)
         return (points @ mean[..., None])[..., 0], spread + self.noise
 
@@ -107,6 +108,8 @@ class BayesianNetwork:
 
     def values(self, x: Any, y: Any) -> tuple[Any, Any]:
         """X and the values (y, X) of all outputs, that the regression takes."""
-        if not hasattr(x, "new_tensor"):
-            x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        x, y = alike(x, y)
+        if y.shape != x.shape[:-1]:
+            got = f"shapes {tuple(x.shape)} and {tuple(y.shape)}"
+            raise DomainError("Examples have shapes (..., n, d) and (..., n)", got, "Reshape them")
         return x, side_by_side(y[..., None], x)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64, is_tensor, kind_of, numbers, returned, tensor
 from attnforge.balls import DType, dtype_name, round_to
 from attnforge.certification import Certificate
 from attnforge.compiler.attempt import attempt
@@ -104,7 +105,7 @@ class FunctionPrompt(Displayed):
 
     def with_tokens(self, tokens: Any) -> FunctionPrompt:
         """The same function with other tokens, and a certificate of what these compute."""
-        given = as_tensor(tokens).detach().cpu().double().numpy().copy()
+        given = float64(tokens).copy()
         if given.ndim != 2 or not np.all(np.isfinite(given)):
             raise TargetError("Tokens are a matrix of finite numbers", f"shape {given.shape}", "Give (p, 2 d + k)")
         before, name = self.compiled.network, self.compiled.construction
@@ -163,31 +164,30 @@ class FunctionNetwork:
         """The values at x of the function that the prompt spells out."""
         import torch
 
-        points, tokens, dtype = self._inputs(x, prompt)
+        points, tokens, dtype, kind = self._inputs(x, prompt)
         module = self.module(dtype, points.device)
-        if isinstance(x, torch.Tensor) or isinstance(prompt, torch.Tensor):
-            return module(points, tokens).to(points.dtype if points.is_floating_point() else torch.float64)
-        kind = np.float32 if np.asarray(x).dtype == np.float32 else np.float64
-        with torch.no_grad():
-            found = module(points, tokens).to(torch.float64).numpy().astype(kind)
-        return found if found.ndim else kind(found)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and isinstance(kind, torch.dtype)):
+            return returned(module(points, tokens), kind)
 
-    def _inputs(self, x: Any, prompt: Any) -> tuple[Tensor, Tensor, str]:
-        """Points and tokens as tensors on one device, checked, and the dtype to run in."""
+    def _inputs(self, x: Any, prompt: Any) -> tuple[Tensor, Tensor, str, Any]:
+        """Points and tokens as tensors on one device, checked, the dtype to run in and that of the answer."""
         import torch
 
-        points, tokens = as_tensor(x), as_tensor(prompt.tokens if isinstance(prompt, FunctionPrompt) else prompt)
-        device = next((each.device for each in (x, prompt) if isinstance(each, torch.Tensor)), points.device)
+        given = prompt if isinstance(prompt, FunctionPrompt) else None
+        read = numbers(x, given.target.names if given else None)
+        points, tokens = tensor(read), tensor(given.tokens if given else prompt)
+        device = next((each.device for each in (x, prompt) if is_tensor(each)), points.device)
+        kind = kind_of(points if is_tensor(x) or is_tensor(prompt) else read)
         self._check_points(tuple(points.shape))
-        if isinstance(prompt, FunctionPrompt):
-            self._check_prompt(prompt)
-            prompt.domain.check(_flat(points, self.inputs))
-            return points.to(device), tokens.to(device), prompt.dtype
+        if given:
+            self._check_prompt(given)
+            given.domain.check(_flat(points, self.inputs))
+            return points.to(device), tokens.to(device), given.dtype, kind
         self.shape.check(tuple(tokens.shape))
         if not (torch.isfinite(points).all() and torch.isfinite(tokens).all()):
             raise DomainError("Inputs and prompts must be finite", "NaN or infinity", "Remove them")
-        kind = tokens.dtype if tokens.is_floating_point() else torch.float64
-        return points.to(device), tokens.to(device), str(kind).removeprefix("torch.")
+        wide = tokens.dtype if tokens.is_floating_point() else torch.float64
+        return points.to(device), tokens.to(device), str(wide).removeprefix("torch."), kind
 
     def _check_points(self, shape: tuple[int, ...]) -> None:
         plain = self.inputs == 1 and len(shape) <= 1
@@ -273,22 +273,6 @@ def _compiled(target: Target, tol: float, dtype: str) -> Compiled:
     raise RefusalError(f"{text}. Reasons:{lines}\n", smallest_tol=min(smallest, default=None))
 
 
-def as_tensor(values: Any) -> Tensor:
-    """A tensor as it is, or one of anything NumPy reads as real numbers: float32 stays, the rest becomes float64."""
-    import torch
-
-    if isinstance(values, torch.Tensor):
-        found = values
-    else:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiub":
-            raise DomainError("Inputs and prompts are real numbers", repr(values)[:80], "Pass an array or a tensor")
-        found = torch.from_numpy(np.array(array, dtype=np.float32 if array.dtype == np.float32 else np.float64))
-    if found.is_complex():
-        raise DomainError("Inputs and prompts are real numbers", str(found.dtype), "Pass real numbers")
-    return found
-
-
 def _flat(points: Tensor, inputs: int) -> Array:
     """Points (N, d) in float64, for a look at the domain."""
-    return np.asarray(points.detach().cpu().double().numpy().reshape(-1, inputs))
+    return float64(points).reshape(-1, inputs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64, kind_of, numbers, returned, tensor
 from attnforge.balls import DType, add_up, dtype_name, round_to
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
@@ -19,7 +20,6 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.report import card as report_card
 from attnforge.display import Card, Displayed
 from attnforge.errors import DomainError, TargetError
-from attnforge.in_context.function_prompt import as_tensor
 from attnforge.network import Network, digest
 from attnforge.targets import AttentionHead, Box
 from attnforge.targets.in_context import HeadShape
@@ -87,13 +87,13 @@ class HeadPrompt(Displayed):
 
     def bound_on(self, x: Any) -> float:
         """A bound of |network(X, prompt) - head(X)| for this X (..., n, d): smaller, because it knows the scores."""
-        given = as_tensor(x).detach().cpu().double().numpy()
+        given = float64(x)
         self.check(given)
         return bound_head_on(self.network, self.target, self.dtype, given)
 
     def with_tokens(self, tokens: Any) -> HeadPrompt:
         """The same head with other tokens, and a certificate of what these compute; refused where there is none."""
-        given = as_tensor(tokens).detach().cpu().double().numpy()
+        given = float64(tokens)
         found = HeadPrompt(self.target, _held(given, self.target.shape, self.dtype), self.dtype)
         prove(found.network, found.target, dtype=found.dtype)
         return found
@@ -113,7 +113,7 @@ class HeadPrompt(Displayed):
 
     def exact(self, x: Any) -> Array:
         """The head itself on X (..., n, d), in float64 NumPy: softmax(X W_Q W_K^T X^T) X W_V."""
-        return np.asarray(self.target.values(np.asarray(x, dtype=np.float64)))
+        return np.asarray(self.target.values(float64(x)))
 
 
 @dataclass(frozen=True)
@@ -156,15 +156,13 @@ class HeadNetwork:
         """The emulated head's output on X."""
         import torch
 
-        tensor = as_tensor(x)
-        self._check(tensor.detach().cpu().double().numpy(), prompt)
-        module = self.module(prompt.dtype, tensor.device)
-        tokens = torch.from_numpy(prompt.tokens.copy()).to(tensor.device)
-        if isinstance(x, torch.Tensor):
-            return module(tensor, tokens).to(x.dtype if x.is_floating_point() else torch.float64)
-        with torch.no_grad():
-            found = module(tensor, tokens).to(torch.float64).numpy()
-        return found.astype(np.float32) if np.asarray(x).dtype == np.float32 else found
+        read = numbers(x)
+        self._check(float64(read), prompt)
+        points, kind = tensor(read), kind_of(read)
+        module = self.module(prompt.dtype, points.device)
+        tokens = torch.from_numpy(prompt.tokens.copy()).to(points.device)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and isinstance(kind, torch.dtype)):
+            return returned(module(points, tokens), kind)
 
     def _check(self, x: Array, prompt: HeadPrompt) -> None:
         if prompt.target.shape != self.shape:
@@ -231,6 +229,6 @@ def _held(tokens: Array, shape: HeadShape, dtype: str) -> Array:
 
 def _matrix(name: str, given: Any) -> Array:
     try:
-        return np.array(as_tensor(given).detach().cpu().double().numpy())
+        return np.array(float64(given))
     except DomainError as error:
         raise TargetError(f"`{name}` must be a matrix of real numbers", error.got, "Pass an array") from None

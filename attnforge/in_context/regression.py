@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.balls import DType, dtype_name
 from attnforge.compiler.in_context import InContextNetwork, certified_iteration, stacked
-from attnforge.errors import RefusalError, TargetError
+from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.lemmas.link_row import Row
 from attnforge.network import Layer
 from attnforge.targets.in_context import Iteration
@@ -119,10 +120,15 @@ class Regression:
             return self
         if self.link == "exponential":
             raise RefusalError("Poisson's loss has no largest curvature", 'learning_rate="auto"', "Pass a number")
-        given = np.asarray(x, dtype=np.float64)
+        given = float64(x)
+        weights = np.ones(len(given) if given.ndim else 0) if sample_weight is None else float64(sample_weight)
+        if given.ndim != 2 or not given.size or weights.shape != given.shape[:1] or not np.isfinite(given).all():
+            got = f"shapes {given.shape} and {weights.shape}"
+            raise DomainError("Examples are finite, of shape (n, d), and weights (n,)", got, "Reshape them")
+        if not np.all((weights > 0) & np.isfinite(weights)):
+            raise DomainError("Weights are positive numbers", f"{weights.min():g}", "Leave examples of weight zero out")
         inputs = np.column_stack([given, np.ones(len(given))]) if self.fit_intercept else given
-        roots = np.ones(len(given)) if sample_weight is None else np.sqrt(np.asarray(sample_weight, dtype=np.float64))
-        weighted, (l2, l1) = roots[:, None] * inputs, self._penalties()
+        weighted, (l2, l1) = np.sqrt(weights)[:, None] * inputs, self._penalties()
         gram = weighted.T @ weighted / len(given)
         penalty = np.diag(l2 * self._algorithm(1.0).penalised(len(gram)))
         m, largest = (float(end) for end in np.linalg.eigvalsh(gram + penalty)[[0, -1]])
@@ -147,7 +153,7 @@ class Regression:
 
     def _first(self, inputs: int, outputs: int) -> Any:
         """The first weights (d, K)."""
-        given = np.array(self.initial, dtype=np.float64)
+        given = np.array(float64(self.initial))
         return given[:, None] if given.ndim == 1 and outputs == 1 else given
 
     def _row(self, algorithm: Algorithm, data_bound: float | None) -> Row | None:

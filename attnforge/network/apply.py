@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.errors import DomainError
 from attnforge.network.architecture import rows_named
 from attnforge.network.layers import Attention, Head, Layer, Linear, Softmax, Term
@@ -183,7 +184,7 @@ def _softmax(scores: Array) -> Array:
 
 
 def _checked(network: Network, tokens: npt.ArrayLike) -> Array:
-    tokens = np.asarray(tokens, dtype=np.float64)
+    tokens = float64(tokens)
     wanted = (network.tokens or "n", network.features)
     if tokens.ndim < 2 or tokens.shape[-1] != network.features or network.tokens not in (None, tokens.shape[-2]):
         raise DomainError(f"The network takes arrays of shape (..., {wanted[0]}, {wanted[1]})", f"shape {tokens.shape}")
@@ -203,7 +204,7 @@ def _checked_context(network: Network, context: npt.ArrayLike | None) -> Array |
         return None
     if network.context is None:
         raise DomainError("This network reads one input", "a second one", "Call net(X)")
-    second = np.asarray(context, dtype=np.float64)
+    second = float64(context)
     rows, features = network.context
     fits = second.ndim >= 2 and rows in (None, second.shape[-2]) and features == second.shape[-1]
     if not fits:

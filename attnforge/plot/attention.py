@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.certification import Certificate
 from attnforge.errors import DomainError, TargetError
 from attnforge.labels import HeadLabel
 from attnforge.network import Network
-from attnforge.plot.given import check_compiled, labels_for, numbers
+from attnforge.plot.given import check_compiled, labels_for
 from attnforge.plot.panels import Size, panels
 from attnforge.plot.paths import shown_inputs
 from attnforge.plot.style import ORANGE, WIDTH, fitted
@@ -145,7 +146,7 @@ def draw_attention(
         limit: the weight at the end of the colour scale.
         marks: dots on the largest weight.
     """
-    table = numbers(weights)
+    table = float64(weights)
     inputs, keys = table.shape
     low, high = (0.0, inputs - 1.0) if ends is None else ends
     half = (high - low) / max(inputs - 1, 1) / 2 or 0.5  # a pixel is centred on its input
@@ -180,7 +181,7 @@ def _layer_weights(
     if head is not None:
         _check_index("head", head, len(heads), "heads in this layer")
         heads, weights = [heads[head]], [weights[head]]
-    return [_one_query(numbers(each), query) for each in weights], heads
+    return [_one_query(float64(each), query) for each in weights], heads
 
 
 def _scale(weights: Array) -> float:
@@ -198,7 +199,7 @@ def _note(shown: Shown, layer: int, head: int | None) -> str:
 
 def _of_array(given: Any) -> Shown:
     try:
-        weights = numbers(given)
+        weights = float64(given)
     except (TypeError, ValueError):
         wanted = "plot.attention_map draws a compiled target, or weights (inputs, keys) of any attention"
         raise TargetError(wanted, type(given).__name__, "Pass the weights themselves, as an array") from None

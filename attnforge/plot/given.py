@@ -47,15 +47,3 @@ def network_of(net: Any) -> Network:
 def labels_for(net: Any) -> Labels:
     """The labels of a network, or of the one that it holds, in the names of the inputs of its target."""
     return target_labels(network_of(net), getattr(net, "target", None))
-
-
-def numbers(values: Any) -> Array:
-    """A float64 array of anything NumPy reads; tensors of any device and dtype without their gradients.
-
-    >>> import torch
-    >>> numbers(torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
-    array([1., 1.])
-    """
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().double().numpy()
-    return np.asarray(values, dtype=np.float64)

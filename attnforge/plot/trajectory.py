@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.errors import DomainError
-from attnforge.plot.given import numbers
 from attnforge.plot.panels import Size, panels
 from attnforge.plot.style import (
     BLUE,
@@ -126,7 +126,7 @@ def draw_path(axes: Any, runs: Array, loss: Loss, names: Sequence[str], goal: Ar
     room = ROOM * np.where(high > low, high - low, 1.0)
     x, y = (np.linspace(a, b, SIDE) for a, b in zip(low - room, high + room, strict=True))
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    heights = numbers(loss(points)).reshape(SIDE, SIDE)
+    heights = float64(loss(points)).reshape(SIDE, SIDE)
     above = heights - np.nanmin(heights)
     levels = np.nanmax(above) * np.linspace(0.0, 1.0, 13)[1:-1] ** 2  # closer where the loss is flat
     axes.contour(x, y, above, levels=np.unique(levels), colors=GREY, linewidths=0.6, alpha=0.8)
@@ -144,7 +144,7 @@ def _flattened(iterates: Any, axes: int) -> tuple[Array, tuple[int, ...]]:
     """The iterates with their coordinates in a row, (..., steps, D), and the shape of one iterate."""
     if axes < 1:
         raise DomainError("`weights` is the number of axes of one iterate, at least 1", repr(axes), "Use 1 or 2")
-    array = numbers(iterates)
+    array = float64(iterates)
     if array.ndim < 1 + axes or 0 in array.shape:
         shape = {1: "d", 2: "d, K"}.get(axes, f"{axes} axes of weights")
         wanted = f"Iterates have shape (..., steps, {shape})"
@@ -156,7 +156,7 @@ def _flattened(iterates: Any, axes: int) -> tuple[Array, tuple[int, ...]]:
 
 def _reference(reference: Any, shape: tuple[int, ...], entries: tuple[int, ...]) -> Array:
     """The reference as (count, steps, D): given for all steps, or one point or a point a trajectory."""
-    found = numbers(reference)
+    found = float64(reference)
     if found.shape[-len(entries) :] != entries:
         raise _misfit(found, shape, entries)
     given = found.reshape(*found.shape[: -len(entries)], -1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import entries
 from attnforge.balls import DType, dtype_name
 from attnforge.certification.programs import ProgramCertificate, certify_program
 from attnforge.display import Card, Displayed, shares
@@ -70,6 +71,9 @@ class ProgramNetwork(Displayed):
 
     def many(self, sequences: Iterable[Sequence[Any]]) -> list[list[Any]]:
         """The values of several sequences; those of equal length run together."""
+        if isinstance(sequences, str | bytes) or not isinstance(sequences, Iterable):
+            got = f"{sequences!r:.40}"
+            raise DomainError("`many` takes a list of sequences, each a list of tokens", got, "Pass [sequence, ...]")
         given = [self._checked(sequence) for sequence in sequences]
         by_length: dict[int, list[int]] = {}
         for i, sequence in enumerate(given):
@@ -242,6 +246,7 @@ class ProgramNetwork(Displayed):
         return self.module()
 
     def _checked(self, sequence: Sequence[Any]) -> list[Any]:
+        sequence = entries(sequence)
         if not isinstance(sequence, Sequence):
             raise DomainError("A program takes a list of tokens", f"{type(sequence).__name__}", "Pass a list")
         if not 1 <= len(sequence) <= self.max_length:

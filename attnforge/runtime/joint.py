@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from attnforge.arrays import check_dense
 from attnforge.errors import DomainError
 from attnforge.runtime.module import AttentionNetwork, Shaped
 
@@ -53,6 +54,7 @@ def as_tokens(name: str, given: Tensor, shape: tuple[int, ...]) -> Tensor:
     >>> as_tokens("Y", torch.zeros(7, 3), (3,)).shape, as_tokens("Y", torch.zeros(7), (1,)).shape
     (torch.Size([7, 1, 3]), torch.Size([7, 1, 1]))
     """
+    check_dense(given)
     if shape == (1,) and given.dim() <= 1:
         return given[..., None, None]
     if given.dim() < len(shape) or tuple(given.shape[-len(shape) :]) != shape:

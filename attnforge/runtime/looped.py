@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnforge.arrays import check_dense
 from attnforge.runtime.arithmetic import as_written
 from attnforge.runtime.module import AttentionNetwork, Shaped
 
@@ -43,5 +44,7 @@ class LoopedModule(Shaped):
     def tokens(self, x: Tensor, y: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         """The prompt, assembled in the precision of the examples, if that is more than the network's, then cast."""
         given = [each for each in (x, y, sample_weight) if each is not None]
+        for each in given:
+            check_dense(each)
         kind = torch.promote_types(x.dtype, self.core.dtype)
         return self.assemble(*(each.to(kind) for each in given)).to(self.core.dtype)

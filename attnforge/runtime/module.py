@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnforge.arrays import check_dense
 from attnforge.errors import DomainError, RefusalError
 from attnforge.lemmas.product import factors_of
 from attnforge.lemmas.shards import check_shards
@@ -199,6 +200,7 @@ class AttentionNetwork(Hooked):
             return None
         if self.context is None:
             raise DomainError("This network reads one input", "a second one", "Call net(X)")
+        check_dense(context)
         rows, features = self.context
         fits = context.dim() >= 2 and rows in (None, context.shape[-2]) and features == context.shape[-1]
         if not fits:
@@ -440,6 +442,7 @@ def _check_shards(network: Network, kernel: str, trainable: bool, shards: int) -
 
 
 def _check_shape(module: AttentionNetwork, tokens: Tensor) -> None:
+    check_dense(tokens)
     fits = tokens.dim() >= 2 and tokens.shape[-1] == module.features and module.tokens in (None, tokens.shape[-2])
     if not fits:
         wanted = f"(..., {module.tokens or 'n'}, {module.features})"

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from attnforge.arrays import check_dense
 from attnforge.runtime.joint import as_tokens, common_batch
 from attnforge.runtime.module import AttentionNetwork, Shaped
 
@@ -25,6 +26,7 @@ class PromptedModule(Shaped):
     def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
         """The values of the prompt's function."""
         asking = as_tokens("x", x, (self.core.features,))
+        check_dense(prompt)
         batch = common_batch(prompt, asking)
         told = prompt if math.prod(prompt.shape[:-2]) == 1 else prompt.expand(*batch, *prompt.shape[-2:])
         out: Tensor = self.core(asking.expand(*batch, *asking.shape[-2:]), told)[..., 0, :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from attnforge.arrays import check_dense
 from attnforge.errors import DomainError
 from attnforge.runtime.module import AttentionNetwork, Shaped
 
@@ -36,6 +37,7 @@ class TargetModule(Shaped):
 
     def _tokens(self, x: Tensor) -> tuple[Tensor, bool]:
         """(..., n, d) tokens, and whether x was plain numbers for a function of one input."""
+        check_dense(x)
         if self.layout == "tokens":
             return x, False
         d = self.core.features

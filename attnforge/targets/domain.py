@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.errors import DomainError, TargetError
 from attnforge.targets.expression.constant import EXAMPLES, constant
 
@@ -123,11 +125,10 @@ def _measurable(box: Box) -> Box:
 
 
 def _from_pairs(pairs: list[Any]) -> Box:
+    read = _read(pairs)
     try:
-        array = np.asarray(_read(pairs), dtype=np.float64)
+        array = float64(read)
     except DomainError:
-        raise
-    except (TypeError, ValueError):
         array = np.empty(())
     if array.ndim != 2 or array.shape[1] != 2 or len(array) == 0:
         raise DomainError("Each input needs an interval (lower, upper)", repr(pairs)[:200], "Write {'x': (-1, 1)}")
@@ -135,11 +136,10 @@ def _from_pairs(pairs: list[Any]) -> Box:
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> Array:
+    read = _read(values)
     try:
-        array = np.array(_read(values), dtype=np.float64)
+        array = np.array(float64(read))
     except DomainError:
-        raise
-    except (TypeError, ValueError):
         raise DomainError(f"`{name}` must be numbers", repr(values)[:200], "Give a number or an array") from None
     if not np.all(np.isfinite(array)):
         raise DomainError(f"`{name}` must be finite: certificates hold on compact boxes", repr(values)[:200])
@@ -147,10 +147,12 @@ def _numbers(name: str, values: npt.ArrayLike) -> Array:
 
 
 def _read(values: Any) -> Any:
-    """The same with constants that are written as text, ``"-pi"``, replaced by their numbers."""
+    """The same with constants that are written as text, ``"-pi"``, and fractions replaced by their numbers."""
     if isinstance(values, list | tuple):
         return [_read(each) for each in values]
     if not isinstance(values, str):
+        with suppress(TypeError, OverflowError):
+            return float(values) if hasattr(values, "__float__") and not hasattr(values, "dtype") else values
         return values
     try:
         return constant(values)

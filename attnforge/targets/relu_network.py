@@ -18,6 +18,7 @@ from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_d
 
 Array = npt.NDArray[np.float64]
 
+PRESENT = {f"activation{a}{b}": (a == "+", b == "+") for a in "+-" for b in "+-"}  # which bounds there are
 SUPPORTED = "Linear, ReLU, LeakyReLU, Hardtanh, ReLU6, Identity, Dropout and nn.Sequential of these"
 
 
@@ -126,11 +127,10 @@ class ReluNetwork(Target):
             if kind == "affine":
                 stages.append(Affine(arrays[f"stage{i}.weight"], arrays[f"stage{i}.bias"]))
             else:
-                lower, upper, slope = (float(value) for value in arrays[f"stage{i}.numbers"])
-                present = kind.removeprefix("activation")
-                stages.append(
-                    Activation(lower if present[0] == "+" else None, upper if present[1] == "+" else None, slope)
-                )
+                *bounds, slope = (float(value) for value in arrays[f"stage{i}.numbers"])
+                has = PRESENT[kind]
+                lower, upper = (bound if there else None for bound, there in zip(bounds, has, strict=True))
+                stages.append(Activation(lower, upper, slope))
         return cls(tuple(stages), box_from_data(arrays))
 
 
@@ -221,9 +221,10 @@ def _widths(stages: tuple[Stage, ...]) -> tuple[int, int]:
     affine = [stage for stage in stages if isinstance(stage, Affine)]
     if not affine:
         raise TargetError("A ReLU network has at least one Linear layer", "none", "Add one")
-    if not all(stage.weight.size for stage in affine):
-        got = f"shapes {[stage.weight.shape for stage in affine]}"[:200]
-        raise TargetError("Linear layers have at least one input and one output", got, "Leave the empty layer out")
+    shapes = [(*stage.weight.shape, *stage.bias.shape) for stage in affine]
+    if any(len(shape) != 3 or 0 in shape or shape[1] != shape[2] for shape in shapes):
+        got = f"weights and biases of shapes {shapes}"[:200]
+        raise TargetError("Linear layers have inputs, outputs and a bias of each output", got, "Mend this layer")
     for before, after in itertools.pairwise(affine):
         if before.weight.shape[1] != after.weight.shape[0]:
             got = f"{before.weight.shape[1]} outputs into {after.weight.shape[0]} inputs"

@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import TargetError
+from attnforge.arrays import float64
+from attnforge.errors import DomainError, TargetError
 from attnforge.targets.domain import Box, as_box
 from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.target import AnyArray, Target, TruncatedForm
@@ -294,17 +295,11 @@ def _reordered(box: Box, given: tuple[str, ...], names: tuple[str, ...]) -> Box:
 
 def _numbers(subject: str, given: Any) -> Array:
     """A float64 copy; text, objects and complex numbers are refused, not converted."""
-    if hasattr(given, "detach"):
-        given = given.detach().to("cpu").double().numpy()
     try:
-        array = np.asarray(given)
-    except (TypeError, ValueError):
-        array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "fiub":
-        got = f"{type(given).__name__} of {array.dtype}"
-        raise TargetError(f"{subject} of a table must be an array of real numbers", got, "Give lists of equal length")
-    with np.errstate(over="ignore"):  # what overflows float64 is refused as infinite
-        return array.astype(np.float64)
+        return np.array(float64(np.asarray(given) if hasattr(given, "columns") else given))
+    except DomainError as wrong:
+        wanted = f"{subject} of a table must be an array of real numbers"
+        raise TargetError(wanted, wrong.got, "Give lists of equal length") from None
 
 
 def checked_table(points: Any, values: Any) -> tuple[Array, Array]:

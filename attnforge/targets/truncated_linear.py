@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import float64
 from attnforge.balls import Balls
-from attnforge.errors import TargetError, is_whole
+from attnforge.errors import DomainError, TargetError, is_whole
 from attnforge.targets.domain import Box
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data, whole_or_none
 
@@ -144,8 +145,8 @@ def _outputs(output: int, outputs: int | None) -> int | None:
 
 def _finite(name: str, values: npt.ArrayLike) -> Array:
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.array(float64(values))
+    except DomainError:
         raise TargetError(f"`{name}` must be numbers", repr(values)[:200], "Give a number or an array") from None
     if not np.all(np.isfinite(array)):
         raise TargetError(f"`{name}` must be finite", "NaN or infinity", "Remove or replace these entries")

@@ -10,6 +10,7 @@ import torch
 
 import attnforge as af
 from attnforge import programs
+from attnforge.export import lens_model
 
 pytest.importorskip("transformer_lens")
 
@@ -110,6 +111,26 @@ def test_programs_take_token_ids():
     assert lens.layout["heads"][0][0].startswith("program: 1/(1 + ")
     with pytest.raises(ValueError, match="batch of sequences"):
         lens.inputs("abc")
+
+
+def test_tokens_are_told_apart_by_type(tmp_path):
+    """True and 1.0 are no 1, though a dictionary says so; and in a folder pairs are lists."""
+    vocabulary = [1, "1", ("a", 1), frozenset("b"), None]
+    net = programs.compile(programs.tokens, vocabulary, 3)
+    lens = af.export.transformer_lens(net)
+    af.export.transformer_lens(net, tmp_path / "folder")
+    for each in (lens, lens_model.load(tmp_path / "folder")):
+        ids = each.inputs([[token] for token in [*vocabulary, np.int64(1)]])[:, -1]
+        assert ids.tolist() == [1, 2, 3, 4, 5, 1]
+        for other in (True, 1.0, np.True_, "None", ("a", True)):
+            with pytest.raises(ValueError, match="of the vocabulary"):
+                each.inputs([[1, other]])
+
+
+def test_tokens_of_one_text_are_refused():
+    label = frozenset("b")
+    with pytest.raises(af.RefusalError, match="differ as text"):
+        af.export.transformer_lens(programs.compile(programs.tokens, [label, repr(label)], 3))
 
 
 def test_prompts_of_several_lengths():

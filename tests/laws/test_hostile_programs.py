@@ -345,6 +345,12 @@ def test_keys_that_are_all_alike_are_refused(keys) -> None:
         p.compile(p.selector_width(p.select(keys, p.indices)), ["a", "b"], 3)
 
 
+def test_the_law_of_keys_can_fail(monkeypatch) -> None:
+    monkeypatch.setattr(typing, "_check_keys", lambda *_: None)
+    with pytest.raises(StopIteration):
+        p.compile(p.selector_width(p.select(p.constant(1), p.indices)), ["a", "b"], 3)
+
+
 @pytest.mark.parametrize("label", [[1], {}, ([],), Decimal("sNaN"), RESTLESS], ids=kind_of)
 def test_what_cannot_be_a_label_is_refused(label) -> None:
     makes = [

@@ -6,7 +6,8 @@ import torch
 
 import attnforge as af
 from attnforge import plot
-from attnforge.plot.given import network_of, numbers
+from attnforge.arrays import float64
+from attnforge.plot.given import network_of
 
 FIGURES = [plot.overview, plot.section, plot.anchors, plot.partition, plot.error_map, plot.attention_map]
 GATE = af.constructions.gate([1.0], 0.0, -1, 1)
@@ -43,5 +44,5 @@ def test_networks_are_found():
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16])
 def test_tensors_lose_their_gradients(kind):
     given = torch.tensor([[0.25, 0.75]], dtype=kind, requires_grad=True)
-    assert numbers(given).tolist() == [[0.25, 0.75]]
-    assert numbers([1, 2]).dtype == np.float64
+    assert float64(given).tolist() == [[0.25, 0.75]]
+    assert float64([1, 2]).dtype == np.float64

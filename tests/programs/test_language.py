@@ -2,7 +2,10 @@
 
 from fractions import Fraction
 
+import numpy as np
+import pandas
 import pytest
+import torch
 
 import attnforge as af
 from attnforge import programs as p
@@ -147,6 +150,28 @@ def test_unknown_tokens_and_long_sequences_are_refused_before_work() -> None:
         net(3)
     with pytest.raises(af.DomainError):
         net([["a"]])
+
+
+@pytest.mark.parametrize(
+    "wrong", [3, None, 1.5, "ab", b"ab", [3], [[]], [["c"]], torch.eye(2), torch.eye(2).to_sparse()]
+)
+def test_many_takes_sequences(wrong) -> None:
+    with pytest.raises(af.DomainError) as refused:
+        p.compile(p.tokens, AB, 3).many(wrong)
+    assert refused.value.got
+    assert refused.value.remedy
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor, pandas.Series], ids=lambda kind: kind.__name__)
+def test_tokens_come_in_arrays(kind) -> None:
+    net = p.compile(p.aggregate(p.select(p.indices, p.length - 1 - p.indices), p.tokens), [1, 2], 3)
+    assert net(kind([1, 2, 2])) == [2, 2, 1]
+    assert net.many([kind([1, 2]), kind([2])]) == [[2, 1], [2]]
+
+
+def test_masked_tokens_are_refused() -> None:
+    with pytest.raises(af.DomainError, match="masked"):
+        p.compile(p.tokens, [1, None], 3)(np.ma.masked_array([1, 1], [False, True]))
 
 
 def test_shared_labels_follow_from_a_condition() -> None:

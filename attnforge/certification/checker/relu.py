@@ -49,12 +49,21 @@ Y = "y"
 
 def compare(network: Network, target: ReluNetwork, bound: float, dtype: str, progress: Report) -> Outcome:
     """Whether the run stays within the bound of the target: first at some points, for a witness, then everywhere."""
+    _check_alone(network)
     looked = attained(network, target, dtype, bound, partial(_values, target))
     if looked.seen > bound:
         return replace(looked, verdict="refuted", reached=0.0)
     reached, cells = _SideBySide(network, target, machine(dtype), progress).reached()
     verdict: Verdict = "confirmed" if reached <= bound else "undecided"
     return Outcome(verdict, reached, looked.seen, looked.at, looked.cells + cells)
+
+
+def _check_alone(network: Network) -> None:
+    """Raise unless layers read every token by itself: then any number of tokens is as good as one."""
+    for layer in network.layers:
+        mixes = isinstance(layer, Linear) and one_map(layer) is None
+        if mixes or (isinstance(layer, Attention) and not all(map(is_alone, layer.heads))):
+            raise CertificateError("A stage is one linear map, or heads, of every token by itself", "another layer")
 
 
 class _SideBySide:
@@ -94,15 +103,12 @@ class _SideBySide:
     def _affine(self, stage: Stage, layer: Linear, values: Range) -> Array:
         """How far the run's forms are from those of the target, on the values of the run."""
         affine, wanted = one_map(layer), stage.affine
-        if affine is None:
-            raise CertificateError("An affine stage is one linear map", "another layer", "Rebuild the network")
+        assert affine is not None
         weight, bias = affine
         wide = weight.shape[1] - wanted.weight.shape[1]
         if len(weight) != len(wanted.weight) or wide != (stage.activation is not None):
-            got = f"{weight.shape}, the target's {wanted.weight.shape}"
-            raise CertificateError(
-                "Stages have the target's features, and a constant 1 before heads", got, "Rebuild it"
-            )
+            got, remedy = f"{weight.shape}, the target's {wanted.weight.shape}", "Rebuild it"
+            raise CertificateError("Stages have the target's features, and a constant 1 before heads", got, remedy)
         if wide and (weight[:, -1].any() or bias[-1] != 1.0):
             raise CertificateError("Before heads the last feature is the constant 1", "another", "Rebuild the network")
         weight, bias = weight[:, : len(wanted.bias)], bias[: len(wanted.bias)]
@@ -116,18 +122,17 @@ class _SideBySide:
 
     def _activation(self, stage: Activation, layer: Attention, around: Range) -> Array:
         """How far (m,) the heads are from the activation, on the forms of the run."""
+        if (writes := layer.heads[0].output.shape[1]) != len(around[0]):
+            raise CertificateError(f"Heads write the target's {len(around[0])} features", f"{writes}", "Rebuild it")
         reach = float(np.maximum(np.abs(around[0]), np.abs(around[1])).max())
         if not reach < 2.0**1000:
             return np.full(len(around[0]), np.inf)
         whole = 2.0 ** max(math.frexp(reach)[1], -1000)  # all ranges lie within, and are cut into the same cells
-        found = np.zeros(len(around[0]))
-        for j in range(len(found)):
-            check_time("checking an activation")
-            found[j] = self._neuron(_Neuron(layer, stage, j, around), whole)
-        return found
+        return np.array([self._neuron(_Neuron(layer, stage, j, around), whole) for j in range(len(around[0]))])
 
     def _neuron(self, neuron: _Neuron, whole: float) -> float:
         """A bound of the distance for all values of the neuron."""
+        check_time("checking an activation")
         floor = REMAINS * self.model.roundoff * max(abs(neuron.low), abs(neuron.high))
 
         def judge(box: Box) -> tuple[float, float]:
@@ -173,8 +178,6 @@ class _Neuron:
 
 def _writing(layer: Attention, j: int) -> list[Head]:
     """The heads that write feature j, and what they write there; heads that write nothing may yet be no number."""
-    if not all(map(is_alone, layer.heads)):
-        raise CertificateError("The heads of an activation read every token by itself", "heads that read others")
     heads = [head for head in layer.heads if head.output[:, j].any() or not head.output.any()]
     if layer.residual or not heads:
         raise CertificateError("An activation is a layer of heads without residual", f"none writes feature {j}")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from attnforge.arrays import float64
 from attnforge.balls import machine, round_to
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement.diagnosis.view import HeadView, Indices, chosen_rows
@@ -196,10 +197,9 @@ def _matrix(name: str, given: Any) -> Array | None:
     """A float64 matrix from NumPy or torch; a vector becomes one row."""
     if given is None:
         return None
-    array = given.detach().to("cpu", torch.float64).numpy() if isinstance(given, torch.Tensor) else given
     try:
-        found = np.atleast_2d(np.asarray(array, dtype=np.float64))
-    except (TypeError, ValueError):
+        found = np.atleast_2d(float64(given))
+    except DomainError:
         got = repr(given)[:80]
         raise TargetError(f"`{name}` must be a matrix of numbers", got, "Give an array or a tensor") from None
     if found.ndim != 2 or not found.size or not np.isfinite(found).all():

@@ -344,9 +344,7 @@ class Typed:
         if constant:  # k + c = q is k = q - c
             keys, queries = keys - constant, queries - constant
         told, asked = self.grid(keys), self.grid(queries)
-        if not self.form(keys).weights:
-            got = f"{keys.operation}, the same at every token"
-            raise TargetError("`select`: keys depend on the token", got, "Swap keys and queries, or compare the query")
+        _check_keys(keys, self.form(keys))
         if told.denominator is None or asked.denominator is None:
             got = f"{keys.operation} == {queries.operation}"
             raise TargetError("`select`: numbers are compared where their grid is known", got, "Use integers")
@@ -412,6 +410,12 @@ def _check_order(atom: Atom, less: npt.NDArray[np.bool_], equal: npt.NDArray[np.
     if (less != (place < place[:, None])).any() or (equal != (place == place[:, None])).any():
         got = f"{atom.keys.operation}, of which some are neither <, == nor > one another, or go in a circle"
         raise TargetError("`rank`: labels have one order", got, "Rank integers or strings")
+
+
+def _check_keys(keys: Numbers, form: Form) -> None:
+    if not form.weights:
+        got = f"{keys.operation}, the same at every token"
+        raise TargetError("`select`: keys depend on the token", got, "Swap keys and queries, or compare the query")
 
 
 def _asked(requirement: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.arrays import is_tensor, numbers
 from attnforge.errors import RefusalError, TargetError
 from attnforge.network import Layer, Linear, Term
 from attnforge.targets.in_context.features import Features, places, prompt
@@ -134,12 +135,10 @@ def _placed(rows: int, where: npt.NDArray[np.int64]) -> Array:
 
 def _examples(xs: Any, ys: Any) -> tuple[Any, Any]:
     """Examples (..., n, d) and labels (..., n, k), both NumPy or both torch."""
-    tensors = [hasattr(data, "new_zeros") for data in (xs, ys)]
-    if not any(tensors):
-        xs, ys = np.asarray(xs), np.asarray(ys)
-    elif not all(tensors):
+    if is_tensor(xs) != is_tensor(ys):
         kinds = f"{type(xs).__name__} and {type(ys).__name__}"
         raise TargetError("xs and ys must both be arrays or both be tensors", kinds, "Convert one of them")
+    xs, ys = numbers(xs), numbers(ys)
     wide = ys[..., None] if len(ys.shape) == len(xs.shape) - 1 else ys
     if len(xs.shape) < 2 or tuple(wide.shape[:-1]) != tuple(xs.shape[:-1]):
         got = f"shapes {tuple(xs.shape)} and {tuple(ys.shape)}"
