@@ -210,8 +210,49 @@ def types(rng: Any) -> Draft:
     return Draft(nodes, {"w": array}, kind=kind, output=output, edges=(0.0,))
 
 
+def vanishing(rng: Any) -> Draft:
+    """Functions without a value somewhere in the box, taken with weights of which some are zero."""
+    edge = float(rng.choice([0.0, -1.0, THIN, -0.25]))
+    weight = np.float32([[rng.choice([0.0, -0.0, 0.5])], [rng.choice([0.0, 1.0])]])
+    nodes = [
+        node("Sub", ["x", "c"], ["d"]),
+        node(str(rng.choice(["Reciprocal", "Log", "Sqrt"])), ["d"], ["p"]),
+        node(str(rng.choice(["MatMul", "Gemm"])), ["p", "w"], ["h"]),
+        node("MatMul", ["x", "v"], ["l"]),
+        node("Add", ["h", "l"], ["y"]),
+    ]
+    weights = {"c": np.float32([edge, rng.choice([edge, -2.0])]), "w": weight, "v": row(rng, 2, 1)}
+    return Draft(nodes, weights, shape=("N", 2), edges=(edge,))
+
+
+def batches(rng: Any) -> Draft:
+    """Batches of a fixed size, what runs along them, and biases of more axes than a batch has."""
+    shape = [("N", 2), (1, 2), (5, 2)][int(rng.integers(3))]
+    weights = {"w": row(rng, 2, 2), "b": row(rng, *(1,) * int(rng.integers(3)), 2)}
+    middle = [node("Softmax", ["h"], ["s"], axis=int(rng.integers(2))), node("Relu", ["h"], ["s"])][rng.integers(2)]
+    last = str(rng.choice(["MatMul", "Gemm"]))
+    nodes = [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["h"]), middle, node(last, ["s", "w"], ["y"])]
+    return Draft(nodes, weights, shape=shape, edges=(0.0,))
+
+
+def large(rng: Any) -> Draft:
+    """Weights whose products leave float32, or cancel there."""
+    big = np.float32(rng.choice([1e4, 1e12, 1e30, 3e38]))
+    nodes = [
+        node("MatMul", ["x", "w"], ["m"]),
+        node(str(rng.choice(["Relu", "Tanh", "Sigmoid", "Identity", "Exp"])), ["m"], ["h"]),
+        node("MatMul", ["h", "v"], ["y"]),
+    ]
+    weights = {
+        "w": np.float32([[big, -big]]),
+        "v": np.float32([[rng.choice([1.0, 1 / big])], [rng.choice([1.0, big])]]),
+    }
+    return Draft(nodes, weights, edges=(0.0, 1e-6))
+
+
 KINDS: tuple[Callable[[Any], Draft], ...] = (
     foreign, clipped, gemm, softmax, shapes, dropout, activation, opsets, constants, types, empty, nested,
+    vanishing, batches, large,
 )  # fmt: skip
 
 

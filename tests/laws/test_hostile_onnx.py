@@ -1,21 +1,20 @@
 """What is proved of an ONNX file holds for what ONNX Runtime computes; every other file is refused in three parts."""
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.targets.tracing import onnx_file, onnx_network
+from attnforge.targets.tracing import onnx_file, onnx_network, operations
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 
 from tests.laws.hostile_onnx import THIN, Draft, drawn, node, opset, spiked  # noqa: E402
 
-COUNT = int(os.environ.get("ATTNFORGE_EXAMPLES", "36"))
+COUNT = int(os.environ.get("ATTNFORGE_EXAMPLES", "45"))
 SECONDS = 10.0  # of a compile
 ROUNDING = 1e-5  # of the largest value: ONNX Runtime computes in float32
 TOLERANCE = 0.05
@@ -71,10 +70,8 @@ def computed(path: Path, draft: Draft, points: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_what_is_proved_is_what_onnx_runtime_computes(tmp_path, seed):
     kind, draft = drawn(seed)
-    before = time.monotonic()
     outcome = judged(draft, tmp_path)
     assert not outcome.startswith("wrong"), f"{kind}: {outcome}"
-    assert time.monotonic() - before < 2 * SECONDS + 10
 
 
 def spike() -> Draft:
@@ -107,6 +104,23 @@ def test_a_reader_that_ignores_opsets_is_seen(tmp_path, monkeypatch):
     assert judged(draft, tmp_path) == "refused"
     monkeypatch.setattr(onnx_network, "SOFTMAX", 0)
     assert "off by" in judged(draft, tmp_path)
+
+
+def undefined_at_zero() -> Draft:
+    """1/x with a weight of zero, and x: without a value at zero."""
+    nodes = [node("Reciprocal", ["x"], ["p"]), node("MatMul", ["p", "w"], ["h"]), node("Add", ["h", "x"], ["y"])]
+    return Draft(nodes, {"w": np.zeros((1, 1), np.float32)})
+
+
+def test_zero_times_nothing_is_nothing(tmp_path, monkeypatch):
+    """And the mutation: a reader that leaves out what has a weight of zero."""
+    assert judged(undefined_at_zero(), tmp_path) == "refused"
+    monkeypatch.setattr(operations, "is_total", lambda node: True)
+    assert "off by nan" in judged(undefined_at_zero(), tmp_path)
+
+
+def test_a_batch_of_a_fixed_size_is_no_point(tmp_path):
+    assert judged(Draft([node("Softmax", ["x"], ["y"], axis=0)], shape=(5, 2)), tmp_path) == "refused"
 
 
 def test_the_node_of_an_unknown_domain_is_named(tmp_path):

@@ -28,7 +28,7 @@ from attnforge.targets.expression.border import branches_meet
 from attnforge.targets.expression.intervals import Interval, from_ball, increasing, to_ball, valley
 from attnforge.targets.expression.series import NotSmoothError
 from attnforge.targets.expression.simplify import ONE, TWO, ZERO, minus, of, over, plus, raised, squared, times
-from attnforge.targets.expression.tree import Apply, Constant, Node
+from attnforge.targets.expression.tree import Apply, Constant, Node, bottom_up
 
 Array = npt.NDArray[Any]
 Nodes = tuple[Node, ...]
@@ -113,6 +113,34 @@ def is_joined(choice: Apply) -> bool:
     """
     u, v, a, b = choice.arguments
     return branches_meet(u, v, a, b, of_numbers)
+
+
+@lru_cache
+def is_total(node: Node) -> bool:
+    """Whether a formula has a value whatever its variables are, so that zero times it is zero.
+
+    Quotients are by numbers other than zero, powers by whole ones; of other functions, intervals tell.
+
+    >>> from attnforge.targets.expression import parse
+    >>> is_total(parse("exp(x)^2/3 + sin(y)")), is_total(parse("1/x")), is_total(parse("x*log(2 + y)"))
+    (True, False, False)
+    """
+    return all(_is_total_at(each) for each in bottom_up(node) if isinstance(each, Apply))
+
+
+def _is_total_at(node: Apply) -> bool:
+    last = node.arguments[-1] if node.arguments else None
+    if node.function in ("/", "^"):
+        number = last.value if isinstance(last, Constant) else 0.0
+        return number != 0 and (node.function == "/" or (number > 0 and number.is_integer()))
+    return _has_all_values(node.function)
+
+
+@lru_cache
+def _has_all_values(name: str) -> bool:
+    """Whether a function has a value for all arguments of float64's range, by its interval."""
+    function, largest = FUNCTIONS[name], arb(2) ** 1024
+    return not intervals.is_undefined(function.interval(*[Interval(-largest, largest)] * function.arity))
 
 
 # Arrays

@@ -66,6 +66,8 @@ class _Graph:
         sizes = [side.dim_value for side in sides]  # zero is any
         if any(side.HasField("dim_value") and not side.dim_value for side in sides[1:]):
             raise TargetError("An input has at least one feature", f"shape {sizes}", "Export a network of inputs")
+        if len(sizes) > 1 and sizes[0] > 1:
+            raise TargetError("A network takes points one by one", f"a batch of {sizes[0]}", "Export it with any batch")
         self.shape = (1, *sizes[1:]) if len(sizes) > 1 else tuple(sizes)  # of one point
         self.features = math.prod(self.shape) or None
 
@@ -104,6 +106,7 @@ class _Graph:
             return None
         current, known = self.input.name, dict(self.constants)
         found: list[Stage] = []
+        rank = 2  # biases of more axes than two give more to all that follows
         for node in self.graph.node:
             if node.op_type == "Constant":
                 known[node.output[0]] = _result(node, [], self.opset)
@@ -111,8 +114,9 @@ class _Graph:
             others = [name for name in node.input if name != current]
             if len(others) != len(node.input) - 1 or not set(others) <= set(known):
                 return None
+            rank = max([rank, *(np.ndim(known[name]) for name in others)])
             longer = _extended(found, node, node.input[0] == current, [known[name] for name in others])
-            if longer is None:
+            if longer is None or (node.op_type == "Gemm" and rank > 2):
                 return None
             found, current = longer, node.output[0]
         is_network = current == self.output and any(isinstance(stage, Affine) for stage in found)
@@ -127,7 +131,8 @@ class _Graph:
         rows = [row.reshape(self.shape) if self.features else row[None] for row in points.astype(kind)]
         try:
             evaluator = ReferenceEvaluator(self.model)
-            found: list[Any] = [evaluator.run(None, {self.input.name: row}) for row in rows]
+            with np.errstate(all="ignore"):  # what has no value there is compared, too
+                found: list[Any] = [evaluator.run(None, {self.input.name: row}) for row in rows]
             return np.stack([np.ravel(outputs[0]) for outputs in found]).astype(np.float64)
         except Exception as error:  # operators have errors of their own kinds
             got = f"{type(error).__name__}: {error}"[:200]
@@ -197,6 +202,8 @@ def _gemm(
     a: Any, b: Any, c: Any = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
 ) -> Any:
     """Alpha a b + beta c: scales are float32 numbers, meant exactly."""
+    if Symbol.of(a).ndim != 2 or Symbol.of(b).ndim != 2:
+        refuse("Gemm of other arrays than matrices", "Use MatMul")
     product = call("matmul", (_turned(a, transA), _turned(b, transB)))
     shape = product.shape if c is None else np.broadcast_shapes(product.shape, c.shape)
     if a.ndim != 2 or b.ndim != 2 or shape != product.shape:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnforge.targets.expression.functions import is_total
 from attnforge.targets.expression.reductions import REDUCTIONS
 from attnforge.targets.expression.simplify import ONE, ZERO, of, over
 from attnforge.targets.expression.tree import Constant, Node
@@ -70,7 +71,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> N
 
 
 def matmul(a: Any, b: Any) -> Nodes:
-    """The product of matrices and vectors: every entry is one sum; terms with a weight zero are left out."""
+    """The product of matrices and vectors: every entry is one sum, without what a weight of zero takes.
+
+    This is left out where it has a value: zero times 1/x is not zero at zero.
+    """
     left, right = nodes_of(a), nodes_of(b)
     if not left.ndim or not right.ndim or left.shape[-1] != right.shape[max(right.ndim - 2, 0)]:
         refuse(f"a matrix product of shapes {left.shape} and {right.shape}", "Make them fit")
@@ -231,13 +235,18 @@ def _is_whole(kind: Any) -> bool:
 
 
 def _inner(row: Nodes, column: Nodes) -> Node:
-    pairs = [(a, b) for a, b in zip(row, column, strict=True) if ZERO not in (a, b)]
-    return total(*(product(b, a) if isinstance(b, Constant) else product(a, b) for a, b in pairs))
+    pairs = ((b, a) if isinstance(b, Constant) else (a, b) for a, b in zip(row, column, strict=True))
+    return total(*(_no_part(b) if a == ZERO else product(a, b) for a, b in pairs))
+
+
+def _no_part(node: Node) -> Node:
+    """Zero, where a node has a value."""
+    return ZERO if is_total(node) else product(ZERO, node)
 
 
 def _weights(nodes: list[Node]) -> list[Node]:
     if len(nodes) == 1:
-        return [ONE]
+        return [total(ONE, _no_part(nodes[0]))]
     if len(nodes) == 2:
         return [of("sigmoid", subtract(*pair)) for pair in (nodes, nodes[::-1])]
     top = of("max", *nodes)
