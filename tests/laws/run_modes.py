@@ -17,6 +17,8 @@ from tests.laws.run_subjects import Inputs, Subject, coarser
 Given = tuple[Subject, Tensor]  # a network at some inputs, and what it gave there
 Mode = Callable[[Subject, nn.Module], Iterator[Given]]
 
+Run = Callable[..., Any]
+
 FEW, MANY = 20, 1200  # inputs of what takes long, and of a large batch
 BACKENDS = {
     "math": [SDPBackend.MATH],
@@ -47,7 +49,7 @@ def at_few(run: Callable[..., Tensor]) -> Mode:
 def inside(around: Callable[[], AbstractContextManager[Any]]) -> Mode:
     """At all inputs, inside a context."""
 
-    def run(module: nn.Module, *inputs: Tensor) -> Tensor:
+    def run(module: Run, *inputs: Tensor) -> Tensor:
         with around():
             return module(*inputs)
 
@@ -68,36 +70,38 @@ def _ones(inputs: Inputs) -> Inputs:
     return tuple(torch.ones_like(each) for each in inputs)
 
 
-def _jvp(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _jvp(module: Run, *inputs: Tensor) -> Tensor:
     return func.jvp(module, inputs, _ones(inputs))[0]
 
 
-def _dual(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _dual(module: Run, *inputs: Tensor) -> Tensor:
     with forward_ad.dual_level():
-        return forward_ad.unpack_dual(module(*(forward_ad.make_dual(each, torch.ones_like(each)) for each in inputs)))[0]
+        return forward_ad.unpack_dual(module(*(forward_ad.make_dual(each, torch.ones_like(each)) for each in inputs)))[
+            0
+        ]
 
 
-def _dual_weights(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _dual_weights(module: Run, *inputs: Tensor) -> Tensor:
     """Along a change of the weights alone."""
     weights = {name: each for name, each in module.state_dict().items() if each.is_floating_point()}
     changes = {name: torch.zeros_like(each) for name, each in weights.items()}
     return func.jvp(lambda given: func.functional_call(module, given, inputs), (weights,), (changes,))[0]
 
 
-def _vjp(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _vjp(module: Run, *inputs: Tensor) -> Tensor:
     found, back = func.vjp(module, *inputs)
     back(torch.ones_like(found))
     return found
 
 
-def _backward(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _backward(module: Run, *inputs: Tensor) -> Tensor:
     leaves = tuple(each.clone().requires_grad_() for each in inputs)
     found = module(*leaves)
     found.sum().backward()
     return found
 
 
-def _forward_of_backward(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _forward_of_backward(module: Run, *inputs: Tensor) -> Tensor:
     """The value inside a derivative along a direction of a gradient."""
 
     def gradient(*given: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,7 +111,7 @@ def _forward_of_backward(module: nn.Module, *inputs: Tensor) -> Tensor:
     return func.jvp(gradient, inputs, _ones(inputs), has_aux=True)[2]
 
 
-def _checkpoint(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _checkpoint(module: Run, *inputs: Tensor) -> Tensor:
     leaves = tuple(each.clone().requires_grad_() for each in inputs)
     found: Tensor = checkpoint(module, *leaves, use_reentrant=False)
     found.sum().backward()
@@ -119,28 +123,27 @@ def _singly(inputs: Inputs) -> Inputs:
     return tuple(each.unsqueeze(1) for each in inputs)
 
 
-def _vmap(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _vmap(module: Run, *inputs: Tensor) -> Tensor:
     return func.vmap(module)(*_singly(inputs))
 
 
-def _vmap_of_jvp(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _vmap_of_jvp(module: Run, *inputs: Tensor) -> Tensor:
     return func.vmap(lambda *given: func.jvp(module, given, _ones(given))[0])(*_singly(inputs))
 
 
-def _jvp_of_vmap(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _jvp_of_vmap(module: Run, *inputs: Tensor) -> Tensor:
     return func.jvp(func.vmap(module), _singly(inputs), _ones(_singly(inputs)))[0]
 
 
-def _vmap_of_vjp(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _vjp_of_vmap(module: Run, *inputs: Tensor) -> Tensor:
+    return _vjp(func.vmap(module), *_singly(inputs))
+
+
+def _vmap_of_vjp(module: Run, *inputs: Tensor) -> Tensor:
     return func.vmap(lambda *given: _vjp(module, *given))(*_singly(inputs))
 
 
-def _twice(run: Callable[[Tensor], Any], inputs: Inputs) -> Tensor:
-    """The value along a derivative by the first input, all directions at once."""
-    return run(inputs[0])[1]
-
-
-def _jacfwd(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _jacfwd(module: Run, *inputs: Tensor) -> Tensor:
     def value(x: Tensor) -> tuple[Tensor, Tensor]:
         found = module(x, *inputs[1:])
         return found, found
@@ -148,7 +151,7 @@ def _jacfwd(module: nn.Module, *inputs: Tensor) -> Tensor:
     return func.jacfwd(value, has_aux=True)(inputs[0])[1]
 
 
-def _inference(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _inference(module: Run, *inputs: Tensor) -> Tensor:
     with torch.inference_mode():
         return module(*(each.clone() for each in inputs))
 
@@ -159,12 +162,14 @@ def _made_in_inference(subject: Subject, _module: nn.Module) -> Iterator[Given]:
 
 
 def _trainable(subject: Subject, _module: nn.Module) -> Iterator[Given]:
+    if not subject.trains:
+        return
     found = subject.make(trainable=True)(*subject.inputs)
     found.sum().backward()
     yield subject, found
 
 
-def _hooked(subject: Subject, module: nn.Module) -> Iterator[Given]:
+def _hooked(subject: Subject, _module: nn.Module) -> Iterator[Given]:
     """With a hook at every point."""
     made = subject.make()
     points = [part for name, part in made.named_modules() if ".hook_" in f".{name}"]
@@ -209,25 +214,30 @@ def _inputs_in(dtype: torch.dtype) -> Mode:
 
 
 def _autocast(dtype: torch.dtype, run: Callable[..., Tensor]) -> Mode:
-    def mode(module: nn.Module, *inputs: Tensor) -> Tensor:
-        with torch.autocast("cpu", dtype=dtype):
-            return run(module, *inputs)
+    """The module alone is called under autocast, as torch asks for: derivatives are taken outside."""
+
+    def mode(module: Run, *inputs: Tensor) -> Tensor:
+        def cast(*given: Tensor) -> Tensor:
+            with torch.autocast("cpu", dtype=dtype):
+                return module(*given)  # type: ignore[no-any-return]
+
+        return run(cast, *inputs)
 
     return at_all(mode)
 
 
-def _called(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _called(module: Run, *inputs: Tensor) -> Tensor:
     found: Tensor = module(*inputs)
     return found
 
 
-def _traced(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _traced(module: Run, *inputs: Tensor) -> Tensor:
     found: Tensor = torch.jit.trace(module, inputs, check_trace=False)(*inputs)
     return found
 
 
 def _compiled(backend: str) -> Mode:
-    def run(module: nn.Module, *inputs: Tensor) -> Tensor:
+    def run(module: Run, *inputs: Tensor) -> Tensor:
         torch._dynamo.reset()
         found: Tensor = torch.compile(module, backend=backend)(*inputs)
         return found
@@ -247,13 +257,9 @@ def _half_products() -> AbstractContextManager[None]:
     return setting(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, True, False)
 
 
-def _half_attention(module: nn.Module, *inputs: Tensor) -> Tensor:
+def _half_attention(module: Run, *inputs: Tensor) -> Tensor:
     with _half_products(), sdpa_kernel(BACKENDS["math"]):
         return module(*inputs)
-
-
-def _half_sums() -> AbstractContextManager[None]:
-    return setting(torch._C._set_cpu_allow_fp16_reduced_precision_reduction, True, False)
 
 
 def _float32_products(precision: str) -> Callable[[], AbstractContextManager[None]]:
@@ -280,6 +286,7 @@ MODES: dict[str, Mode] = {
     "vmap": at_few(_vmap),
     "vmap of jvp": at_few(_vmap_of_jvp),
     "jvp of vmap": at_few(_jvp_of_vmap),
+    "vjp of vmap": at_few(_vjp_of_vmap),
     "vmap of vjp": at_few(_vmap_of_vjp),
     "jacfwd": at_few(_jacfwd),
     "hooks": _hooked,
@@ -293,14 +300,12 @@ MODES: dict[str, Mode] = {
     "autocast of backward": _autocast(torch.bfloat16, _backward),
     **{f"attention by {name}": inside(lambda kind=kind: sdpa_kernel(kind)) for name, kind in BACKENDS.items()},
     "attention by math in half types": at_all(_half_attention),
-    "half sums": inside(_half_sums),
     "flushed": inside(_flushed),
     "deterministic": inside(_deterministic),
     **{f"products {name}": inside(_float32_products(name)) for name in ("high", "medium")},
     **{f"default {dtype}": inside(_default(dtype)) for dtype in (torch.float64, torch.float16, torch.bfloat16)},
     **{
-        f"inputs in {dtype}": _inputs_in(dtype)
-        for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64)
+        f"inputs in {dtype}": _inputs_in(dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64)
     },
 }
 COMPILED: dict[str, Mode] = {backend: _compiled(backend) for backend in ("eager", "aot_eager", "inductor")}
