@@ -27,7 +27,13 @@ def as_written(device: torch.device) -> AbstractContextManager[Any]:
 
 def halves_stay_halves(dtype: torch.dtype) -> bool:
     """Whether attention of a half type may be accumulated in that type, where torch writes it out."""
-    return dtype in HALVES and torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()  # type: ignore[no-untyped-call]
+    return dtype in HALVES and _halves_allowed()
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _halves_allowed() -> bool:
+    """A graph is captured for the setting of that time."""
+    return bool(torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed())  # type: ignore[no-untyped-call]
 
 
 def reduced_precision(device: torch.device) -> str | None:

@@ -19,7 +19,7 @@ Mode = Callable[[Subject, nn.Module], Iterator[Given]]
 
 Run = Callable[..., Any]
 
-FEW, MANY = 20, 1200  # inputs of what takes long, and of a large batch
+FEW, MANY, LOOPED = 20, 1200, 2**18  # inputs of what takes long, of a large batch, and of a compiled loop
 BACKENDS = {
     "math": [SDPBackend.MATH],
     "flash": [SDPBackend.FLASH_ATTENTION],
@@ -36,11 +36,11 @@ def at_all(run: Callable[..., Tensor]) -> Mode:
     return mode
 
 
-def at_few(run: Callable[..., Tensor]) -> Mode:
+def at_few(run: Callable[..., Tensor], count: int = FEW) -> Mode:
     """At some of the inputs."""
 
     def mode(subject: Subject, module: nn.Module) -> Iterator[Given]:
-        some = subject.some(torch.arange(min(FEW, len(subject.inputs[0]))))
+        some = subject.some(torch.arange(min(count, len(subject.inputs[0]))))
         yield some, run(module, *some.inputs)
 
     return mode
@@ -186,6 +186,13 @@ def _batches(subject: Subject, module: nn.Module) -> Iterator[Given]:
         yield some, module(*some.inputs)
 
 
+def _loops(subject: Subject, module: nn.Module) -> Iterator[Given]:
+    """So many inputs that loops of numba take them."""
+    count = len(subject.inputs[0])
+    some = subject.some(torch.arange(LOOPED) % count)
+    yield some, module(*some.inputs)
+
+
 def _axes(subject: Subject, module: nn.Module) -> Iterator[Given]:
     """Several leading axes."""
     count = len(subject.inputs[0]) // 2 * 2
@@ -245,6 +252,11 @@ def _compiled(backend: str) -> Mode:
     return at_all(run)
 
 
+def _half_attention_compiled(module: Run, *inputs: Tensor) -> Tensor:
+    torch._dynamo.reset()
+    return _half_attention(torch.compile(module, backend="aot_eager", fullgraph=True), *inputs)
+
+
 def _deterministic() -> AbstractContextManager[None]:
     return setting(torch.use_deterministic_algorithms, True, False)
 
@@ -288,12 +300,11 @@ MODES: dict[str, Mode] = {
     "jvp of vmap": at_few(_jvp_of_vmap),
     "vjp of vmap": at_few(_vjp_of_vmap),
     "vmap of vjp": at_few(_vmap_of_vjp),
-    "jacfwd": at_few(_jacfwd),
+    "jacfwd": at_few(_jacfwd, 2),
     "hooks": _hooked,
     "batches": _batches,
     "axes": _axes,
     "strides": _strided,
-    "traced": at_few(_traced),
     "autocast to bfloat16": _autocast(torch.bfloat16, _called),
     "autocast to float16": _autocast(torch.float16, _called),
     "autocast of jvp": _autocast(torch.bfloat16, _jvp),
@@ -308,4 +319,10 @@ MODES: dict[str, Mode] = {
         f"inputs in {dtype}": _inputs_in(dtype) for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int64)
     },
 }
-COMPILED: dict[str, Mode] = {backend: _compiled(backend) for backend in ("eager", "aot_eager", "inductor")}
+REDUCED = ("products high", "products medium")  # of which a module in float32 warns
+GRAPHS: dict[str, Mode] = {
+    "traced": at_few(_traced),
+    **{f"compiled by {backend}": _compiled(backend) for backend in ("eager", "aot_eager", "inductor")},
+}
+GRAPHS["attention by math in half types, compiled"] = at_few(_half_attention_compiled)
+LOOPS: dict[str, Mode] = {"loops": _loops}
