@@ -2,7 +2,8 @@
 
 ``torch.autocast`` casts the operands of products to half precision; it is switched off inside our modules, whatever is
 around them. Settings of the process may let float32 products be computed in fewer bits (TensorFloat-32, bfloat16):
-those are not ours to change, and are noticed.
+those are not ours to change, and are noticed. Another one lets attention of half types be computed in those types:
+:func:`halves_stay_halves`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 BACKENDS = {"cpu": ("mkldnn",), "cuda": ("cuda",)}  # whose settings count on a device
+HALVES = (torch.bfloat16, torch.float16)
 FULL = ("none", "ieee")  # "none": as the setting above it says
 
 
@@ -21,6 +23,17 @@ def as_written(device: torch.device) -> AbstractContextManager[Any]:
     """Inside, products are computed in the dtype of their operands."""
     cast = device.type != "meta" and torch.is_autocast_enabled(device.type)  # nothing is computed on that device
     return torch.autocast(device.type, enabled=False) if cast else nullcontext()
+
+
+def halves_stay_halves(dtype: torch.dtype) -> bool:
+    """Whether attention of a half type may be accumulated in that type, where torch writes it out."""
+    return dtype in HALVES and _halves_allowed()
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _halves_allowed() -> bool:
+    """A graph is captured for the setting of that time."""
+    return bool(torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed())  # type: ignore[no-untyped-call]
 
 
 def reduced_precision(device: torch.device) -> str | None:

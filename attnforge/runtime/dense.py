@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from attnforge.errors import DomainError
 from attnforge.network import Head, Rows
+from attnforge.runtime.arithmetic import HALVES, halves_stay_halves
 from attnforge.runtime.tracing import has_tangent, is_plain, parts
 from attnforge.runtime.weights import keep
 
@@ -205,7 +206,7 @@ def joined(found: Sequence[Tensor], dim: int) -> Tensor:
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """Softmax attention with scale 1, values and keys padded to one width."""
-    if has_tangent(queries, keys, values):
+    if has_tangent(queries, keys, values) or halves_stay_halves(values.dtype):
         queries, keys, wider = (wide(each) for each in (queries, keys, values))
         return (torch.softmax(queries @ keys.transpose(-1, -2), dim=-1) @ wider).to(values.dtype)
     width, out = queries.shape[-1], values.shape[-1]
@@ -218,7 +219,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 def wide(tensor: Tensor) -> Tensor:
     """At least float32: scores and weighted sums are not accumulated in a half type."""
-    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
+    return tensor.float() if tensor.dtype in HALVES else tensor
 
 
 def _has_version(tensor: Tensor) -> bool:

@@ -121,6 +121,7 @@ class AttentionNetwork(Hooked):
     def states(self, tokens: Tensor, period: int) -> list[Tensor]:
         """The tokens (..., n, m) after every ``period`` layers, of a network of one input."""
         _check_shape(self, tokens)
+        warn_of_reduced_precision(self.dtype, tokens.device)
         found = []
         with as_written(tokens.device):
             state = self._first(tokens)
@@ -133,6 +134,7 @@ class AttentionNetwork(Hooked):
     def attention(self, tokens: Tensor, context: Tensor | None = None) -> list[list[Tensor]]:
         """For each layer of attention, for each head, the softmax weights (..., query, key)."""
         _check_shape(self, tokens)
+        warn_of_reduced_precision(self.dtype, tokens.device)
         found = []
         with as_written(tokens.device):
             state, second = self._first(tokens), self._second(tokens, context)

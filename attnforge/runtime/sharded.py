@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from attnforge.lemmas.shards import part_count
 from attnforge.network import Head
 from attnforge.runtime.dense import asking_rows, row_indices, wide
+from attnforge.runtime.tracing import is_plain
 from attnforge.runtime.weights import keep
 
 KEYS = 2**12  # taken at once: rows of scores long enough for a product of matrices
@@ -134,10 +135,10 @@ def _part(queries: Tensor, keys: Tensor, values: Tensor) -> Partial:
 def _exponential(exponents: Tensor) -> Tensor:
     """What is below the smallest normal number vanishes: it would take ten times as long as all others.
 
-    The exponents are overwritten, unless something is differentiated.
+    The exponents are overwritten, unless torch follows them.
     """
     vanishing, least = FAINT[exponents.dtype]
     faint = exponents < vanishing
-    if exponents.requires_grad:
+    if not is_plain(exponents):
         return torch.exp(exponents.clamp(min=least)).masked_fill(faint, 0.0)
     return exponents.clamp_(min=least).exp_().masked_fill_(faint, 0.0)

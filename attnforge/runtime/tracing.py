@@ -20,10 +20,12 @@ def is_plain(*tensors: Tensor) -> bool:
 
 
 def has_tangent(*tensors: Tensor) -> bool:
-    """Whether one of them carries a derivative forwards (``torch.func.jvp``), which no fused kernel does."""
+    """Whether one of them carries a derivative forwards (``torch.func.jvp``), which no fused kernel does.
+
+    Inside such a derivative, what another transform has wrapped may carry one, too, and does not show it.
+    """
     inside = forward_ad._current_level >= 0  # of such a derivative at all: asking every tensor takes longer
-    unpack: Any = forward_ad.unpack_dual
-    return inside and any(unpack(tensor).tangent is not None for tensor in tensors)
+    return inside and any(_is_wrapped(tensor) or _tangent(tensor) is not None for tensor in tensors)
 
 
 def parts(rows: Tensor, size: int) -> tuple[Tensor, ...]:
@@ -32,4 +34,14 @@ def parts(rows: Tensor, size: int) -> tuple[Tensor, ...]:
 
 
 def _is_followed(tensor: Tensor) -> bool:
-    return tensor.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(tensor) or has_tangent(tensor)
+    return tensor.requires_grad or _is_wrapped(tensor) or has_tangent(tensor)
+
+
+def _is_wrapped(tensor: Tensor) -> bool:
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def _tangent(tensor: Tensor) -> Tensor | None:
+    unpack: Any = forward_ad.unpack_dual
+    tangent: Tensor | None = unpack(tensor).tangent
+    return tangent

@@ -126,7 +126,7 @@ def prompt(features: Features, x: Any, y: Any, start: Any = None) -> Any:
 
     ``start`` (..., d, K) are the first weights, zero where None.
     """
-    batch, n, ahead = x.shape[:-2], x.shape[-2], features.ahead
+    batch, n, ahead = x.shape[:-2], int(x.shape[-2]), features.ahead  # a tensor in graphs of torch.jit
     tokens = _zeros(x, (*batch, ahead + 2 * n, features.width))
     tokens[..., :ahead, :] = _like(x, features.constants())
     first, mirrored = places(n)
