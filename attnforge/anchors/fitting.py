@@ -21,6 +21,7 @@ from attnforge.effort import check_time
 Array = npt.NDArray[np.float64]
 
 FASTEST = 2.5e-11  # seconds an operation of a decomposition takes, at least
+TINY = float(np.finfo(np.float64).tiny)  # a singular value may be zero; no cut keeps it
 FINEST_CUT = 4e-16  # below the rounding of the weights, singular values are noise
 
 
@@ -46,7 +47,7 @@ class Samples:
         u, s, vt = np.linalg.svd(weights, full_matrices=False)
         check_time("fitting values")
         ranks = dict(sorted({int((s >= cut * s[0]).sum()): float(cut) for cut in cuts[::-1]}.items()))
-        inner = (u.T @ self.wanted) / s[:, None]
+        inner = (u.T @ self.wanted) / np.maximum(s, TINY)[:, None]
         values = np.stack([vt[:rank].T @ inner[:rank] for rank in ranks], axis=1)
         found = axis.weights(self.check_at) @ values.reshape(len(vt), -1)
         missed = np.abs(found.reshape(len(found), len(ranks), -1) - self.wanted_at_checks[:, None])

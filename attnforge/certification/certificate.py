@@ -68,8 +68,8 @@ class LocalBound(NamedTuple):
 class Certificate(Displayed):
     """What is known of a network's error.
 
-    ``status``: ``proved``; ``conditional`` on ``assumptions`` the user made; or ``sampled``, then ``bound`` is None and
-    only ``estimate`` is known. ``parts`` add up to ``bound``. ``domain`` lists (lower, upper) flat, ``digest``
+    ``status``: ``proved``; ``conditional`` on ``assumptions`` about the target; or ``sampled``, then ``bound`` is None
+    and only ``estimate`` is known. ``parts`` add up to ``bound``. ``domain`` lists (lower, upper) flat, ``digest``
     identifies the network and ``target`` what it is compared with.
 
     Of one prompt ``domain`` is empty; of an algorithm there is also ``step``, the parts of the largest error of

@@ -29,6 +29,7 @@ from attnforge.certification.affine_scores import Scores, dot
 from attnforge.certification.enclosure.model_layers import largest_mean
 from attnforge.certification.target_range import Range, range_of, seen_at
 from attnforge.effort import NORMAL, Effort
+from attnforge.errors import CertificateError
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]
@@ -149,6 +150,9 @@ def _search(scores: Scores, target: Target, domain: Box, outputs: slice, ceiling
     """The largest error of all boxes, with its spacing and leakage, by branch and bound over the domain."""
     lower, upper, keys = domain.lower.reshape(1, -1), domain.upper.reshape(1, -1), _Keys.of(scores)
     seen, spread = _probe(keys, target, lower, upper, outputs), scores.spread
+    if math.isnan(seen):
+        wanted = "A bound is about a target that has a value everywhere on the domain"
+        raise CertificateError(wanted, "none at some point of it", "Shrink the domain")
     count = len(keys.values)
     aside = np.log(count) + np.log(max(spread, 1e-300) / max(0.003 * seen, 1e-9 * spread, 1e-300))
     look = _Look(keys, range_of(target), target, outputs, max(float(aside), 3.0), spread, seen)

@@ -24,6 +24,7 @@ from attnforge.certification.enclosure.formula_models import formula_models
 from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.rows import Entry, entries_of
 from attnforge.certification.enclosure.taylor_models import Models
+from attnforge.effort import check_time
 from attnforge.errors import CertificateError, TargetError
 from attnforge.network import Attention, Head, Network, Rows
 from attnforge.targets import (
@@ -46,6 +47,7 @@ Range = Callable[[Array, Array], tuple[Array, Array]]
 MOST_INPUTS = 4  # of a formula that is expanded
 LARGE = 16  # a box is, where what an expansion leaves out is no smaller a part of the range than one of so many
 BLURRED = 2.0**-46  # of a value: models at a point that are wider give way to balls of more bits
+CHUNK = 8192  # points at which values are enclosed at a time
 
 NORMS: dict[str, Callable[[Array], Array]] = {
     "sup": lambda r: r.max(axis=1),
@@ -101,6 +103,14 @@ def values_at(target: Target, points: Array) -> Balls:
         return Balls(found.mid.reshape(len(points), -1), found.rad.reshape(len(points), -1))
     if not isinstance(target, Formula):
         return Balls.exact(seen_at(target, points))
+    parts = []
+    for first in range(0, len(points), CHUNK):
+        check_time("enclosing values")
+        parts.append(_formula_values(target, points[first : first + CHUNK]))
+    return Balls(*(np.concatenate([getattr(part, name) for part in parts])[:, None] for name in ("mid", "rad")))
+
+
+def _formula_values(target: Formula, points: Array) -> Balls:
     model = _model(target.tree, target.names, Models.constant(degrees(points.shape[1], 1), points))
     mid, rad = model.c[0].copy(), model.rest.values.copy()
     with np.errstate(invalid="ignore"):
@@ -108,7 +118,7 @@ def values_at(target: Target, points: Array) -> Balls:
     if len(lost):
         found = target.enclosed(points[lost])
         mid[lost], rad[lost] = found.mid, found.rad
-    return Balls(mid[:, None], rad[:, None])
+    return Balls(mid, rad)
 
 
 def seen_at(target: Target, points: Array) -> Array:

@@ -49,7 +49,7 @@ def compile(
 ) -> Compiled:
     """Compile a function into softmax-attention weights, off by at most ``tol``.
 
-    The certificate says how that is known: ``proved``, ``conditional`` on a Lipschitz constant, or ``sampled``. Where
+    The certificate says how that is known: ``proved``, ``conditional`` on what it assumes, or ``sampled``. Where
     tol is close to the rounding of float64, or at kinks of several inputs, the proved bound may exceed it while the
     measured error does not; ``reason`` then says so. In the other dtypes it never does: a tol that a dtype cannot have
     is refused, and the error's ``smallest_tol`` is one that the same call gets (None if none was found).

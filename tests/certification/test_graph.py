@@ -183,8 +183,10 @@ def test_a_formula_without_values_on_a_part_of_the_domain_is_refused():
 def test_where_it_is_not_known_that_there_are_values_the_certificate_says_so():
     around = af.compile("sqrt(x^2 + y^2 - 2*x*y*cos(z))", {"x": (1, 2), "y": (1, 2), "z": (0, 3)}, 1e-3)
     assert any("has values where x^2 + y^2 - 2*x*y*cos(z) >= 0" in text for text in around.certificate.assumptions)
+    assert around.certificate.status == "conditional"
     plain = af.compile("hypot(x - y, z)", dict.fromkeys("xyz", (0, 1)), 1e-3)
     assert not any("has values where" in text for text in plain.certificate.assumptions)
+    assert plain.certificate.status == "proved"
 
 
 def test_claims_that_part_of_the_domain_has_no_value_of_are_refused():

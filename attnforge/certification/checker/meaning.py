@@ -44,20 +44,17 @@ class Meaning:
 
     def apart(self) -> float:
         """By how much outputs may differ from what they should be; infinity where they may have no value."""
-        known, worst = [each for tree in self.wanted for each in _roots(tree)], 0.0
-        sides, taken = {f"r[{i}]": side for i, side in enumerate(self.box, start=1)}, self._is_taken
-        plain = (extended(u) if all(taken(v, self.roots) for v in _roots(u)) else u for u in self.wanted)
-        if not (all(taken(root, known) for root in self.roots) and all(has_values(tree, sides) for tree in plain)):
+        sides, worst = {f"r[{i}]": side for i, side in enumerate(self.box, start=1)}, 0.0
+        plain = (extended(tree) if all(map(self._is_taken, _roots(tree))) else tree for tree in self.wanted)
+        if any(self._least(root) < 0 for root in self.roots) or not all(has_values(tree, sides) for tree in plain):
             return math.inf
         for tree, output in zip(self.wanted, self.outputs, strict=True):
-            total = ZERO
-            for coefficient, term in self.canonical.difference(output, tree):
-                total = total + abs(coefficient) * size(self._range(term))
-            worst = max(worst, upper(total))
+            terms = self.canonical.difference(output, tree)
+            worst = max(worst, upper(sum((abs(each) * size(self._range(term)) for each, term in terms), ZERO)))
         return worst
 
-    def _is_taken(self, root: Node, known: Sequence[Node]) -> bool:
-        return self._least(root) >= 0 or any(self.canonical.multiple(root, each) for each in known)
+    def _is_taken(self, root: Node) -> bool:
+        return self._least(root) >= 0 or any(self.canonical.multiple(root, each) for each in self.roots)
 
     def test(self, points: Sequence[Sequence[float]], apart: float) -> None:
         """CertificateError if an output is further from what it should be at a point."""

@@ -79,7 +79,7 @@ def prove_graph(statement: Statement) -> Proof:
     registers, sensitivities = _registers(graph, whole, local), Up.of(graph.sensitivities(whole.slopes))
     at_once = ((sensitivities * whole.entered).sum() + Up.of(apart) + Up.of(summed)) * (1 + ROOM)
     linear = (float(at_once), tuple(sensitivities.values[: graph.inputs].tolist())) if all(whole.bounded) else None
-    return Proof(parts, assumptions=assumed, registers=registers, linear=linear)
+    return Proof(parts, "conditional" if assumed else "proved", assumed, registers=registers, linear=linear)
 
 
 def _check_defined(graph: Graph, target: object) -> tuple[str, ...]:

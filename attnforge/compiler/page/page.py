@@ -27,7 +27,7 @@ MEANINGS = {
     "proved": "The bound holds at every point of the domain. Every part was evaluated with outward rounding, "
     "from the weights and the target alone.",
     "conditional": "The bound holds at every point of the domain if the assumptions below hold. "
-    "They were stated by whoever built this network, and were not checked.",
+    "They were stated by whoever built this network, or could not be proved.",
     "sampled": "There is no bound. Errors were only measured at single points; between them they may be larger.",
 }
 

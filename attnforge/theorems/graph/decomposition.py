@@ -21,6 +21,7 @@ from fractions import Fraction
 
 from attnforge.balls import precision
 from attnforge.effort import check_time
+from attnforge.targets.expression.evaluate import evaluate
 from attnforge.targets.expression.intervals import Interval, is_undefined
 from attnforge.targets.expression.linear import COEFFICIENT_BITS
 from attnforge.targets.expression.simplify import ONE, of, raised, times
@@ -121,6 +122,8 @@ class _Work:
         return self.ridges.function(node.function, parts)
 
     def _power(self, node: Apply, parts: Sequence[Value]) -> Value:
+        if node.function == "^" and parts[0].constant and float(evaluate(parts[0].tree, {})) == 1:
+            return constant(ONE)
         if node.function == "^" and not parts[1].constant:
             logarithm = (
                 self.ridges.function("log", [parts[0]]) if not parts[0].constant else constant(of("log", parts[0].tree))

@@ -111,7 +111,7 @@ def _exponent(tree: Node) -> Node:
 
 
 def along(group: Powers) -> Value:
-    """The product of powers along one form."""
+    """The product of powers along one form; constants are affine."""
     tree = times(*(power_of(value.tree, power) for value, power in group))
-    affine = len(group) == 1 and group[0][0].affine and group[0][1] == 1
+    affine = all(value.constant for value, _ in group) or (len(group) == 1 and group[0][0].affine and group[0][1] == 1)
     return Value(tree, group[0][0].direction, affine)

@@ -42,7 +42,9 @@ def constant(tree: Node) -> Value:
 
 
 def scaled(factor: Node, value: Value) -> Value:
-    """A constant times a value."""
+    """A constant times a value; zero times anything is a constant."""
+    if isinstance(factor, Constant) and not factor.value:
+        return constant(factor)
     return Value(times(factor, value.tree), value.direction, value.affine)
 
 
