@@ -35,6 +35,8 @@ def read_model(path: Path) -> tuple[Any, int]:
         raise FileFormatError(f"An ONNX file of at most {MAX_BYTES:,} bytes is needed", got, "Check the path")
     try:
         model = _one_name(onnx.load(path, load_external_data=False))
+        for tensor in model.graph.initializer:
+            _check_inside(tensor)
         onnx.checker.check_model(model)
         opset = _opset(model, onnx.defs.onnx_opset_version())
         check_count(_count(model, opset))
@@ -49,12 +51,16 @@ def read_model(path: Path) -> tuple[Any, int]:
     return model, opset
 
 
+def _check_inside(tensor: Any) -> None:
+    if tensor.data_location == EXTERNAL:
+        raise FileFormatError("Weights must lie in the file itself", f"{tensor.name!r:.80} outside", "Export one file")
+
+
 def to_array(tensor: Any) -> Any:
     """The finite numbers of a tensor."""
     from onnx import numpy_helper
 
-    if tensor.data_location == EXTERNAL:
-        raise FileFormatError("Weights must lie in the file itself", f"{tensor.name!r:.80} outside", "Export one file")
+    _check_inside(tensor)
     try:
         return finite(numpy_helper.to_array(tensor), tensor.name)
     except (TypeError, ValueError) as error:
