@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import constructions as constructions
     from . import export as export
     from . import in_context as in_context
+    from . import network as network
     from . import plot as plot
     from . import programs as programs
     from . import zoo as zoo
@@ -69,7 +70,7 @@ HOMES = {
     "attnforge.targets": ("Box", "Lipschitz"),
     "attnforge.targets.tracing": ("formula",),
 }
-MODULES = ("anchors", "constructions", "export", "in_context", "plot", "programs", "zoo")
+MODULES = ("anchors", "constructions", "export", "in_context", "network", "plot", "programs", "zoo")
 
 __all__ = sorted([*MODULES, *(name for names in HOMES.values() for name in names)])
 

@@ -138,15 +138,16 @@ def returned(found: Tensor, kind: Any) -> Any:
     return array if array.ndim else kind.type(array)
 
 
-def gathered(inputs: tuple[Any, ...], named: dict[str, Any], names: Names) -> Any:
+def gathered(inputs: tuple[Any, ...], named: dict[str, Any], names: Names, called: str = "net") -> Any:
     """The points of ``net(x)``, or of ``net(x=..., y=...)``, whose shapes broadcast: inputs are the last axis."""
     if (inputs and named) or len(inputs) > 1 or not (inputs or named):
-        raise DomainError("Call net(x), or name every input as in net(x=..., y=...)", f"{len(inputs)} positional")
+        wanted, got = f"Call {called}(x), or name every input as in {called}(x=..., y=...)", f"{len(inputs)} positional"
+        raise DomainError(wanted, f"{got} and {len(named)} by name", "Pass one array, inputs along its last axis")
     if inputs:
         return numbers(inputs[0], names)
     if names is None or set(named) != set(names):
         expected = "none" if names is None else ", ".join(names)
-        raise DomainError(f"The inputs of this network are named {expected}", ", ".join(named), "Use these names")
+        raise DomainError(f"The inputs are named {expected}", ", ".join(named), "Use these names")
     return stacked([named[name] for name in names])
 
 

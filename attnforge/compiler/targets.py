@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets import Box, Formula, Formulas, Function, Target, Traced, as_box, as_lipschitz
+from attnforge.targets import Formula, Formulas, Function, OpenFormula, Target, as_box, as_lipschitz
+from attnforge.targets.domain import in_order
 from attnforge.targets.evaluation import Evaluation
 from attnforge.targets.expression import Node, from_sympy, parse_program
 from attnforge.targets.expression.program import is_list, is_program
@@ -29,13 +30,13 @@ def as_target(target: Any, domain: Any = None, lipschitz: Any = None, evaluation
     A table brings its own domain, the bounding box of its points; all but tables and Targets need one.
     """
     if isinstance(target, Target):
-        return target if domain is None else target.on(_in_order(target, domain))
+        return target if domain is None else target.on(in_order(domain, target.names))
     if _is_table(target):
         return as_table(target, domain)
     if domain is None:
         raise DomainError("A target needs a domain", "none", 'Write compile("clamp(x, 0, 1)", {"x": (-1, 2)})')
-    if isinstance(target, Traced):
-        return target.on(_in_order(target, domain))
+    if isinstance(target, OpenFormula):
+        return target.on(in_order(domain, target.names))
     box, names = as_box(domain)
     if isinstance(target, tuple | list):
         return Formulas([_one_formula(each, place, names) for place, each in enumerate(target)], box, names)
@@ -94,17 +95,6 @@ def named_domain(target: Target) -> Any:
     if names is None:
         return box
     return {name: (a, b) for name, a, b in zip(names, box.lower.tolist(), box.upper.tolist(), strict=True)}
-
-
-def _in_order(target: Target | Traced, domain: Any) -> Box:
-    """The box, its axes in the target's order where the domain names them."""
-    box, names = as_box(domain)
-    if names is None or names == target.names:
-        return box
-    if target.names is None or set(names) != set(target.names):
-        raise DomainError(f"The inputs of the target are {target.names}", f"a domain of {names}", "Use these names")
-    order = [names.index(name) for name in target.names]
-    return Box(box.lower[order], box.upper[order])
 
 
 def _is_sympy(target: Any) -> bool:

@@ -15,6 +15,15 @@ from attnforge.network.apply import (
 from attnforge.network.architecture import check_architecture, output_shape, rows_named
 from attnforge.network.causal import CausalEdge, CausalGraph, CausalNode, causal_graph
 from attnforge.network.describe import count_keys, describe
+from attnforge.network.editing import (
+    head_places,
+    moved,
+    scaled,
+    with_head,
+    with_heads,
+    without_head,
+    without_keys,
+)
 from attnforge.network.flatten import content_digest, count_parameters, digest, flatten
 from attnforge.network.layers import FEW, Attention, Claims, Head, Layer, Linear, Rows, Softmax, Term
 from attnforge.network.network import Network, rounded, unflatten
@@ -46,10 +55,17 @@ __all__ = [
     "describe",
     "digest",
     "flatten",
+    "head_places",
     "layers_in",
+    "moved",
     "output_shape",
     "rounded",
     "rows_named",
+    "scaled",
     "unflatten",
     "weights_and_values",
+    "with_head",
+    "with_heads",
+    "without_head",
+    "without_keys",
 ]

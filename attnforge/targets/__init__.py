@@ -13,12 +13,12 @@ from attnforge.targets.in_context import (
     PromptTarget,
 )
 from attnforge.targets.joint import JointFunction
+from attnforge.targets.open_formula import OpenFormula
 from attnforge.targets.regularity import Lipschitz, as_lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork
 from attnforge.targets.stored import target_from_data
 from attnforge.targets.table import Grid, Table, as_table
 from attnforge.targets.target import Target, TruncatedForm
-from attnforge.targets.tracing import Traced
 from attnforge.targets.truncated_linear import TruncatedLinear
 
 __all__ = [
@@ -35,12 +35,12 @@ __all__ = [
     "KernelAverage",
     "KernelSystem",
     "Lipschitz",
+    "OpenFormula",
     "PromptFormula",
     "PromptTarget",
     "ReluNetwork",
     "Table",
     "Target",
-    "Traced",
     "TruncatedForm",
     "TruncatedLinear",
     "as_box",

@@ -97,6 +97,18 @@ def as_box(domain: Any) -> tuple[Box, tuple[str, ...] | None]:
     raise DomainError("A domain is a mapping of names to intervals, a list of intervals or a Box", repr(domain), remedy)
 
 
+def in_order(domain: Any, names: tuple[str, ...] | None) -> Box:
+    """The box, its axes in the order of these names where the domain names them."""
+    box, given = as_box(domain)
+    if given is None or given == names:
+        return box
+    if names is None or set(given) != set(names):
+        own = "not named" if names is None else ", ".join(names)
+        raise DomainError(f"The inputs are {own}", f"a domain of {', '.join(given)}", "Use these names")
+    order = [given.index(name) for name in names]
+    return Box(box.lower[order], box.upper[order])
+
+
 def part_of(domain: Box, names: tuple[str, ...] | None, given: Any) -> Box:
     """A box of some inputs of a domain, as people write it: named inputs that are missing keep their whole interval."""
     found, named = as_box(given)
@@ -142,7 +154,8 @@ def _numbers(name: str, values: npt.ArrayLike) -> Array:
     except DomainError:
         raise DomainError(f"`{name}` must be numbers", repr(values)[:200], "Give a number or an array") from None
     if not np.all(np.isfinite(array)):
-        raise DomainError(f"`{name}` must be finite: certificates hold on compact boxes", repr(values)[:200])
+        wanted = f"`{name}` must be finite: certificates hold on compact boxes"
+        raise DomainError(wanted, repr(values)[:200], "Give finite ends")
     return array
 
 

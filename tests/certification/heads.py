@@ -1,9 +1,5 @@
 """Graphs that prover and checker are tried on; heads by place, (layer, number), to change one under a certificate."""
 
-from dataclasses import replace
-
-from attnforge.network import Attention
-
 GRAPHS = {
     "gravity": ("G*m*n/((x - a)^2 + (y - b)^2)", {"G": (1, 2), "m": (1, 2), "n": (1, 2), "x": (3, 4), "a": (1, 2),
                 "y": (3, 4), "b": (1, 2)}),
@@ -14,17 +10,5 @@ GRAPHS = {
 }  # fmt: skip
 
 
-def heads_of(network):
-    layers = enumerate(network.layers)
-    return [(i, j) for i, layer in layers if isinstance(layer, Attention) for j in range(len(layer.heads))]
-
-
 def head_at(network, place):
     return network.layers[place[0]].heads[place[1]]
-
-
-def with_head(network, place, **changes):
-    i, j = place
-    layer = network.layers[i]
-    heads = tuple(replace(head, **changes) if n == j else head for n, head in enumerate(layer.heads))
-    return replace(network, layers=(*network.layers[:i], replace(layer, heads=heads), *network.layers[i + 1 :]))

@@ -12,7 +12,7 @@ from torch import nn
 import attnforge as af
 from attnforge.balls import MACHINES
 from attnforge.certification.composition import slopes_between
-from attnforge.network import Attention
+from attnforge.network import Attention, with_heads
 
 ACTIVATIONS = (nn.ReLU, nn.ReLU, lambda: nn.LeakyReLU(0.2), lambda: nn.Hardtanh(-0.7, 0.9), nn.ReLU6)
 
@@ -74,13 +74,8 @@ def test_slopes_are_known_where_no_kink_is():
 
 def test_claims_of_gates_are_not_needed():
     net = af.constructions.relu_network(deep(1, 3, 6), af.Box(-1.5, 2.0))
-    layers = tuple(
-        replace(layer, heads=tuple(replace(head, claims=None) for head in layer.heads))
-        if isinstance(layer, Attention)
-        else layer
-        for layer in net.network.layers
-    )
-    assert af.certify(replace(net.network, layers=layers), net.target).bound == net.certificate.bound
+    other = with_heads(net.network, lambda head: replace(head, claims=None))
+    assert af.certify(other, net.target).bound == net.certificate.bound
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-3])

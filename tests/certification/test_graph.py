@@ -12,8 +12,8 @@ from attnforge.certification.certify import certify
 from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.statement import Statement
 from attnforge.effort import EFFORTS
-from attnforge.network import Attention, Linear, Term
-from tests.certification.heads import GRAPHS, head_at, heads_of, with_head
+from attnforge.network import Attention, Linear, Term, head_places, with_head
+from tests.certification.heads import GRAPHS, head_at
 
 CASES = GRAPHS | {
     "silu": ("silu(x + 2*y)*z", dict.fromkeys("xyz", (-1, 1))),
@@ -73,12 +73,12 @@ def judged(net, network):
 @pytest.mark.parametrize("name", ["query", "key", "value", "output", "memory_keys", "memory_values"])
 def test_changed_arrays_are_refused_or_charged(net, name, size):
     rng = np.random.default_rng(5)
-    places = [each for each in heads_of(net.network) if getattr(head_at(net.network, each), name) is not None]
+    places = [each for each in head_places(net.network) if getattr(head_at(net.network, each), name) is not None]
     for place in rng.permutation(places)[:2]:
         moved = getattr(head_at(net.network, place), name).copy()
         at = tuple(rng.integers(n) for n in moved.shape)
         moved[at] += size * rng.choice([-1.0, 1.0]) * max(1.0, abs(moved[at]))
-        assert judged(net, with_head(net.network, place, **{name: moved})), (place, at)
+        assert judged(net, with_head(net.network, *place, **{name: moved})), (place, at)
 
 
 def test_a_changed_read_out_is_charged(net):
@@ -97,7 +97,7 @@ def test_a_changed_first_layer_is_refused_or_charged(net):
 
 
 def test_false_claims_are_refused_or_charged(net):
-    for place in heads_of(net.network)[-2:]:
+    for place in head_places(net.network)[-2:]:
         head = head_at(net.network, place)
         for formula in (
             f"({head.claims.formula})*1.001",
@@ -107,7 +107,7 @@ def test_false_claims_are_refused_or_charged(net):
             "sin(",
             "r[99]",
         ):
-            network = with_head(net.network, place, claims=replace(head.claims, formula=formula))
+            network = with_head(net.network, *place, claims=replace(head.claims, formula=formula))
             assert judged(net, network), formula
 
 
@@ -116,16 +116,16 @@ def test_without_residuals_or_claims(net):
         replace(layer, residual=False) if isinstance(layer, Attention) else layer for layer in net.network.layers
     )
     assert judged(net, replace(net.network, layers=layers))
-    place = heads_of(net.network)[0]
-    assert judged(net, with_head(net.network, place, claims=None))
+    place = head_places(net.network)[0]
+    assert judged(net, with_head(net.network, *place, claims=None))
 
 
 @pytest.mark.parametrize(("factor", "right"), [(1, True), (2, False)])
 def test_two_heads_on_one_column_are_right_where_all_read_them_alike(factor, right):
     net = af.constructions.graph(f"(x*y + {factor}*sin(z))*z", dict.fromkeys("xyz", (-1, 1)), 1e-4)
-    place = heads_of(net.network)[0]
+    place = head_places(net.network)[0]
     other = net.network.layers[place[0]].heads[1 - place[1]]
-    network = with_head(net.network, place, output=other.output)
+    network = with_head(net.network, *place, output=other.output)
     if right:
         assert error(net, network) <= certify(network, net.target).bound <= 1e-4
     else:
@@ -143,9 +143,9 @@ def test_another_target_is_refused():
 
 def test_what_roots_read_is_charged_by_its_modulus_of_continuity():
     net = af.constructions.graph(*CASES["root"], 1e-5)
-    place = next(each for each in heads_of(net.network) if "^2" in head_at(net.network, each).claims.formula)
+    place = next(each for each in head_places(net.network) if "^2" in head_at(net.network, each).claims.formula)
     for moved in (1e-8, 1e-6, 1e-4):
-        network = with_head(net.network, place, memory_values=head_at(net.network, place).memory_values + moved)
+        network = with_head(net.network, *place, memory_values=head_at(net.network, place).memory_values + moved)
         off = error(net, network)
         assert off > 0.5 * np.sqrt(moved)
         assert off <= certify(network, net.target).bound <= 4 * np.sqrt(moved)
@@ -193,7 +193,7 @@ def test_claims_that_part_of_the_domain_has_no_value_of_are_refused():
     """The square of a root is x only where x is not negative: nothing is known of the head elsewhere."""
     net = af.constructions.graph("x*y + z", dict.fromkeys("xyz", (-1, 1)), 1e-4)
     claims = head_at(net.network, (1, 0)).claims
-    network = with_head(net.network, (1, 0), claims=replace(claims, formula=f"sqrt(r[1])^2 - r[1] + {claims.formula}"))
+    network = with_head(net.network, 1, 0, claims=replace(claims, formula=f"sqrt(r[1])^2 - r[1] + {claims.formula}"))
     with pytest.raises(af.AttnforgeError, match="whole domain has values of"):
         prove_graph(Statement(network, net.target, net.target.domain, machine("float64")))
 

@@ -13,7 +13,7 @@ import attnforge as af
 from attnforge.certification.certify import certify
 from attnforge.constructions import cross_attention
 from attnforge.effort import EFFORTS
-from attnforge.network import Attention, Linear, Network, Rows, Softmax, Term, flatten, unflatten
+from attnforge.network import Linear, Network, Rows, Softmax, Term, editing, flatten, unflatten
 from attnforge.network.flatten import is_weight
 from attnforge.targets import JointFunction
 
@@ -121,8 +121,7 @@ def test_a_changed_key_is_caught(name, index):
 
 
 def with_head(network: Network, **changes) -> Network:
-    last = network.layers[-1]
-    return replace(network, layers=(*network.layers[:-1], Attention((replace(last.heads[0], **changes),))))
+    return editing.with_head(network, -1, 0, **changes)
 
 
 def with_claims(network: Network, **changes) -> Network:

@@ -13,7 +13,7 @@ from attnforge.certification.certify import certify
 from attnforge.certification.enclosure.model_layers import largest_mean
 from attnforge.certification.target_range import range_of
 from attnforge.constructions import max_affine
-from attnforge.network import Attention, Rows
+from attnforge.network import Rows, with_head
 from attnforge.targets import Formula, Function
 
 SQUARE = af.Box(0, 1, shape=(2,))
@@ -46,8 +46,7 @@ def measured(net, f, seed=0, count=4000):
 
 def edited(net, **changes):
     """The network with arrays of its head replaced."""
-    first, last = net.network.layers
-    return replace(net.network, layers=(first, Attention((replace(last.heads[0], **changes),))))
+    return with_head(net.network, -1, 0, **changes)
 
 
 def head(net):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import attnforge as af
-from attnforge.network import Attention, Head
+from attnforge.network import Attention, Head, without_keys
 
 C = af.constructions
 ONE, TWO = af.Box(0, 1, shape=(1,)), af.Box(0, 1, shape=(2,))
@@ -48,15 +48,11 @@ def changed(net: af.Compiled, change: Callable[[int, Head], Head]) -> af.Compile
 
 
 def without_ghosts(net: af.Compiled, trim_claims: bool = True) -> af.Compiled:
-    def change(_: int, head: Head) -> Head:
-        claims = head.claims
-        kept = np.array([role != "ghost" for role in claims.roles])
-        if trim_claims:
-            roles = tuple(role for role in claims.roles if role != "ghost")
-            claims = replace(claims, positions=claims.positions[kept], roles=roles)
-        return replace(head, memory_keys=head.memory_keys[kept], memory_values=head.memory_values[kept], claims=claims)
+    def change(i: int, head: Head) -> Head:
+        return head if trim_claims else replace(head, claims=net.network.heads[i].claims)
 
-    return changed(net, change)
+    bare = without_keys(net.network, "ghost")
+    return changed(af.Compiled(bare, net.target, net.certificate, net.construction, net.dtype), change)
 
 
 def shifted(net: af.Compiled, which: int, key: int, steps: float) -> af.Compiled:

@@ -14,7 +14,7 @@ from flint import ctx
 import attnforge as af
 from attnforge.certification import known_answers
 from attnforge.export.instances import KINDS
-from attnforge.network import Attention, digest
+from attnforge.network import digest, head_places, with_head
 from tests.export.vnnlib_reader import exact, read
 
 SAMPLES = 5_000
@@ -151,13 +151,8 @@ def test_a_sampler_notices_another_network(folders, tmp_path, nets):
 
 def changed(net, factor):
     """The network with other values of one head."""
-    network = net.network
-    place = next(i for i, layer in enumerate(network.layers) if isinstance(layer, Attention))
-    head, *others = network.layers[place].heads
-    head = replace(head, memory_values=head.memory_values * factor)
-    layers = list(network.layers)
-    layers[place] = replace(layers[place], heads=(head, *others))
-    return replace(network, layers=tuple(layers))
+    place, values = head_places(net.network)[0], net.network.heads[0].memory_values
+    return with_head(net.network, *place, memory_values=values * factor)
 
 
 def test_a_forged_certificate_is_not_believed(nets, tmp_path):

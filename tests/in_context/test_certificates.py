@@ -8,7 +8,7 @@ import torch
 
 import attnforge as af
 from attnforge import in_context
-from attnforge.network import Attention, Head, digest
+from attnforge.network import Attention, Head, digest, with_heads
 
 D, N, STEPS, BOUND = 3, 40, 12, 2.0
 
@@ -35,15 +35,6 @@ def examples(name, seed=0, n=N):
 def drift(net, x, y):
     exact = net.target.weights(x.astype(np.longdouble), y.astype(np.longdouble))
     return float(np.abs(net(x, y) - exact).max())
-
-
-def changed(net, change):
-    """The network with every head changed."""
-    layers = [
-        replace(layer, heads=tuple(change(head) for head in layer.heads)) if isinstance(layer, Attention) else layer
-        for layer in net.block
-    ]
-    return replace(net.network, layers=tuple(layers) * net.steps)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -103,7 +94,7 @@ def test_outputs_times_three_halves_are_seen(name):
     """The certificate reads the block: the bound grows with the error, or there is none."""
     net = ALGORITHMS[name].build(D, data_bound=BOUND)
     x, y = examples(name)
-    worse = changed(net, lambda head: replace(head, output=1.5 * head.output))
+    worse = with_heads(net.network, lambda head: replace(head, output=1.5 * head.output))
     try:
         other = net.with_network(worse)
         bound = other.certify(x, y).bound
@@ -119,7 +110,7 @@ def test_one_changed_block_among_many_is_seen(name):
     net = ALGORITHMS[name].build(D, data_bound=BOUND)
     x, y = examples(name)
     length = len(net.block)
-    other = changed(net, lambda head: replace(head, output=1.01 * head.output)).layers[:length]
+    other = with_heads(net.network, lambda head: replace(head, output=1.01 * head.output)).layers[:length]
     layers = net.network.layers
     odd = net.with_network(replace(net.network, layers=(*layers[: 5 * length], *other, *layers[6 * length :])))
     assert net.certify(x, y).bound < 1e-8 < drift(odd, x, y) <= odd.certify(x, y).bound
@@ -134,7 +125,7 @@ def test_a_sum_that_reads_another_feature_is_refused_with_the_place():
         return replace(head, key=key)
 
     with pytest.raises(af.CertificateError, match="plain"):
-        net.with_network(changed(net, disturb))
+        net.with_network(with_heads(net.network, disturb))
 
 
 def test_certificates_of_prompts_keep_their_numbers_in_json():

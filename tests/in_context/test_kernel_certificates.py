@@ -12,7 +12,7 @@ import attnforge as af
 from attnforge.balls import precision, upper
 from attnforge.compiler.page.page import page
 from attnforge.in_context import KernelRegression
-from attnforge.network import Attention, Linear, digest
+from attnforge.network import Linear, digest, editing
 from attnforge.targets import target_from_data
 
 KERNELS, DTYPES = ("gaussian", "softmax"), ("float64", "float32", "bfloat16")
@@ -31,8 +31,7 @@ def error(net, x, y, queries):
 
 
 def with_head(net, **changes):
-    *before, last = net.network.layers
-    return replace(net.network, layers=(*before, Attention((replace(last.heads[0], **changes),))))
+    return editing.with_head(net.network, -1, 0, **changes)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

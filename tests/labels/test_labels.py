@@ -10,7 +10,7 @@ import pytest
 import attnforge as af
 from attnforge import programs
 from attnforge.labels import labels_of, target_labels
-from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
+from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term, head_places, with_head
 from tests.readers.built import BUILT, built
 from tests.readers.networks import random_case
 
@@ -19,11 +19,7 @@ MAKE = af.constructions
 
 def changed(net: af.Compiled, **parts) -> Network:
     """The network with other parts of its first head."""
-    layers = list(net.network.layers)
-    at = next(i for i, layer in enumerate(layers) if isinstance(layer, Attention))
-    first, *others = layers[at].heads
-    layers[at] = replace(layers[at], heads=(replace(first, **parts), *others))
-    return replace(net.network, layers=tuple(layers))
+    return with_head(net.network, *head_places(net.network)[0], **parts)
 
 
 def relabelled(net: af.Compiled, **parts) -> Network:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import attnforge as af
 from attnforge.compiler import Compiled
 from attnforge.effort import NORMAL
-from attnforge.network import Attention, Head, Network
+from attnforge.network import Head, Network, editing
 
 DTYPES = ("float64", "float32", "bfloat16", "float16")
 ANCHORS = {"float64": 300, "float32": 100, "bfloat16": 8, "float16": 24}  # what a dtype may be asked for
@@ -161,13 +161,7 @@ def worst(net: Compiled, x: np.ndarray | None = None) -> float:
 
 def with_head(network: Network, index: int = 0, **changes: Any) -> Network:
     """The network with some fields of one head replaced."""
-    layers = []
-    for layer in network.layers:
-        if isinstance(layer, Attention):
-            heads = [replace(head, **changes) if i == index else head for i, head in enumerate(layer.heads)]
-            layer = replace(layer, heads=tuple(heads))
-        layers.append(layer)
-    return replace(network, layers=tuple(layers))
+    return editing.with_head(network, *editing.head_places(network)[index], **changes)
 
 
 def with_claims(network: Network, index: int = 0, **changes: Any) -> Network:

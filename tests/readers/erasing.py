@@ -9,7 +9,7 @@ import numpy as np
 from attnforge.certification.certify import certify
 from attnforge.compiler import Compiled
 from attnforge.errors import AttnforgeError
-from attnforge.network import Attention, Head, Network, flatten, unflatten
+from attnforge.network import Head, Network, flatten, unflatten, with_heads
 from attnforge.network.flatten import is_weight
 from tests.readers.built import error_of, points_of
 
@@ -29,14 +29,8 @@ class Proved:
 
 def erased(network: Network, *, claims: bool) -> Network:
     """Without its name, and without the claims of its heads."""
-    layers = tuple(
-        _without_claims(layer) if claims and isinstance(layer, Attention) else layer for layer in network.layers
-    )
-    return replace(network, layers=layers, construction="")
-
-
-def _without_claims(layer: Attention) -> Attention:
-    return replace(layer, heads=tuple(replace(head, claims=None) for head in layer.heads))
+    unnamed = replace(network, construction="")
+    return with_heads(unnamed, lambda head: replace(head, claims=None)) if claims else unnamed
 
 
 def perturbed(network: Network, size: float, seed: int, *, everything: bool) -> Network:

@@ -1,13 +1,11 @@
 """Heads over products of keys: the same numbers as dense attention, and refused where keys are no product."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 import attnforge as af
-from attnforge.network import Attention, Head, Linear, Network, Rows, Term
+from attnforge.network import Attention, Head, Linear, Network, Rows, Term, with_head
 from attnforge.runtime import AttentionNetwork
 from attnforge.runtime.audit import audit
 from attnforge.runtime.factorised import FactorisedHead
@@ -117,18 +115,13 @@ def test_the_whole_head_can_be_read_from_it(name):
     np.testing.assert_array_equal(getattr(group, name)[0].numpy(), getattr(network.heads[0], name))
 
 
-def changed(network, **fields):
-    linear, attention = network.layers
-    return replace(network, layers=(linear, replace(attention, heads=(replace(attention.heads[0], **fields),))))
-
-
 def test_structure_is_read_from_the_keys_not_from_claims():
     """One key of a built network moved by a rounding: no product any more, and run densely."""
     net = af.compile("sin(3*x)*cos(2*y)", {"x": (-2, 2), "y": (-2, 2)}, 1e-9, construction="tensor_grid")
     assert factors(net.network.heads[0]) == [[0, 1], [2, 3]]
     keys = net.network.heads[0].memory_keys.copy()
     keys[17, 1] = np.nextafter(keys[17, 1], 1e9)
-    moved = changed(net.network, memory_keys=keys)
+    moved = with_head(net.network, 1, 0, memory_keys=keys)
     assert factors(moved.heads[0]) is None
     with pytest.raises(af.RefusalError, match="products of constant keys"):
         AttentionNetwork(moved, torch.float64, kernel="factorised")

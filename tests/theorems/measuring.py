@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnforge.network import Attention, Head, Linear, Network
+from attnforge.network import Head, Linear, Network, head_places, with_head
 from attnforge.network.apply import apply_layer
 from attnforge.targets import Box, TruncatedLinear
 
@@ -66,14 +66,7 @@ def relative(rows: np.ndarray) -> np.ndarray:
 
 def changed(network: Network, head: int = 0, **changes) -> Network:
     """The network with arrays of one head replaced."""
-    layers = []
-    for layer in network.layers:
-        if isinstance(layer, Attention):
-            heads = list(layer.heads)
-            heads[head] = replace(heads[head], **changes)
-            layer = replace(layer, heads=tuple(heads))
-        layers.append(layer)
-    return replace(network, layers=tuple(layers))
+    return with_head(network, *head_places(network)[head], **changes)
 
 
 def encoded(network: Network, constant: np.ndarray) -> Network:

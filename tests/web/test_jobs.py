@@ -1,5 +1,8 @@
 """Data of the views, against what the public interface says."""
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -120,10 +123,20 @@ def test_a_shifted_sentinel_is_diagnosed_and_needs_several_heads() -> None:
         run("diagnosis", **WAVE, sharpness="hard", fault="missing ghosts")
 
 
-def test_python_lines_of_a_fault_find_the_fault(capsys) -> None:
-    found = run("diagnosis", **WAVE, construction="tensor_grid", sharpness=0.5, fault="missing ghosts")
+CLAMP = {"function": "clamp(2*x, -1, 1)", "domain": {"x": [-1, 1]}, "construction": "multihead_truncated_linear"}
+GRID = {**WAVE, "construction": "tensor_grid", "sharpness": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault", "signature"),
+    [(GRID, "missing ghosts", "boundary artefact"), (GRID, "too soft", "uniform attention"),
+     (CLAMP, "shifted sentinel", "boundary artefact"), (GRID, "float16", "in float16")],
+)  # fmt: skip
+def test_python_lines_of_a_fault_find_the_fault(capsys, asked: dict[str, Any], fault: str, signature: str) -> None:
+    found = run("diagnosis", **asked, fault=fault)
+    assert not re.search(r"attnforge\.|^from", found["python"], re.MULTILINE)  # through public names alone
     exec(found["python"], {})
-    assert "boundary artefact" in capsys.readouterr().out
+    assert signature in capsys.readouterr().out
 
 
 def test_python_lines_of_a_sweep_give_its_errors(capsys) -> None:

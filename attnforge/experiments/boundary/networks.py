@@ -15,7 +15,7 @@ import attnforge as af
 from attnforge.experiments.clamp import several_heads, step
 from attnforge.experiments.experiment import Row
 from attnforge.experiments.table import Array
-from attnforge.network import Attention
+from attnforge.network import with_heads, without_keys
 
 Target = Callable[[Array], Array]  # of (..., 1) arrays
 
@@ -90,7 +90,7 @@ def cell_networks(f: Target, cells: int) -> dict[str, Callable[[Array], Array]]:
     """The three networks of cells, as functions of (N,) arrays."""
     hard = af.constructions.max_affine(f, LINE, cells=cells, sharpness="hard").network
     tuned = af.constructions.max_affine(f, LINE, cells=cells, sharpness="tuned").network
-    networks = (hard, tuned, without(tuned, "ghost"))
+    networks = (hard, tuned, without_keys(tuned, "ghost"))
     return {name: as_function(network) for name, network in zip(CELLS, networks, strict=True)}
 
 
@@ -139,7 +139,7 @@ def placed(network: af.Network, place: str) -> af.Network:
     """With sentinels where they belong, half a step further out, or nowhere."""
     if place == "correct":
         return network
-    return without(network, "sentinel") if place == "missing" else shifted(network, 0.5)
+    return without_keys(network, "sentinel") if place == "missing" else shifted(network, 0.5)
 
 
 def borders(heads: int, keys: int) -> tuple[Array, float]:
@@ -158,24 +158,6 @@ def border_errors(kind: str, place: str, heads: int, keys: int) -> Row:
     return {"border": float(error[away <= 1].max()), "inside": float(error[away > 2].max()), "step": h}
 
 
-def without(network: af.Network, role: str) -> af.Network:
-    """The network without its keys of this role.
-
-    >>> net = af.constructions.max_affine("x", {"x": (0, 1)}, cells=8)
-    >>> net.network.heads[0].memory_size, without(net.network, "ghost").heads[0].memory_size
-    (16, 8)
-    """
-
-    def kept(head: Any) -> Any:
-        keep = np.array([each != role for each in head.claims.roles])
-        roles = tuple(each for each in head.claims.roles if each != role)
-        claims = replace(head.claims, positions=head.claims.positions[keep], roles=roles)
-        keys, values = head.memory_keys[keep], head.memory_values[keep]
-        return replace(head, memory_keys=keys, memory_values=values, claims=claims)
-
-    return _with_heads(network, kept)
-
-
 def shifted(network: af.Network, steps: float) -> af.Network:
     """The network with its sentinels moved outwards; keys are (kappa, kappa^2), counted in steps."""
 
@@ -184,12 +166,4 @@ def shifted(network: af.Network, steps: float) -> af.Network:
         kappa = head.memory_keys[:, 0] + steps * outwards
         return replace(head, memory_keys=np.stack([kappa, kappa**2], axis=1))
 
-    return _with_heads(network, moved)
-
-
-def _with_heads(network: af.Network, change: Callable[[Any], Any]) -> af.Network:
-    def changed(layer: Any) -> Any:
-        is_attention = isinstance(layer, Attention)
-        return replace(layer, heads=tuple(change(head) for head in layer.heads)) if is_attention else layer
-
-    return replace(network, layers=tuple(changed(layer) for layer in network.layers))
+    return with_heads(network, moved)

@@ -22,22 +22,24 @@ from attnforge.targets.expression.tree import Apply, Node, bottom_up, children, 
 
 CELLS = 60  # looked at for either end
 LARGE = 400  # distinct nodes beyond which derivatives are not taken
-WORK = 24_000  # nodes visited at most for the slopes on all cells, about
+WORK = 24_000  # nodes visited at most for the slopes on so many cells, about
 CLOSE = 0.01  # of an end: known so well it is not looked at further
 REACHED = 0.001  # of the range: an end that a value comes so near is taken as intervals give it
 
 Values = dict[str, Interval]
 
 
-def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS) -> Interval:
+def range_on(node: Node, box: Mapping[str, Interval], cells: int = CELLS, close: float = CLOSE) -> Interval:
     """An interval that holds every value on the box; undefined where the expression may be.
+
+    At most so many cells are looked at for either end, until it is known so closely.
 
     >>> from attnforge.targets.expression.parse import parse
     >>> sides = {"x": Interval(arb(-1), arb(2)), "y": Interval(arb(1), arb(2))}
     >>> [float(end) for end in range_on(parse("x*y - x"), sides)]
     [-1.0, 2.0]
     """
-    return _range(node, _Box(tuple(box.items())), cells, ctx.prec)
+    return _range(node, _Box(tuple(box.items())), cells, close, ctx.prec)
 
 
 def least_on(node: Node, box: Mapping[str, Interval]) -> arb:
@@ -68,11 +70,11 @@ class _Box:
 
 
 @lru_cache(maxsize=1024)
-def _range(node: Node, known: _Box, cells: int, _bits: int) -> Interval:
+def _range(node: Node, known: _Box, cells: int, close: float, _bits: int) -> Interval:
     """The same; once for each box, by whoever asks."""
     box = dict(known.sides)
     whole = bounds(node, box)
-    formula = _sloped(node, box, whole)
+    formula = _sloped(node, box, whole, close)
     if formula is None:
         return whole
     cells = formula.affordable(cells)
@@ -93,13 +95,13 @@ def _least(node: Node, known: _Box, _bits: int) -> arb:
     return end if is_undefined(whole) or end.is_nan() else whole.lower.max(end)
 
 
-def _sloped(node: Node, box: Values, whole: Interval) -> Sloped | None:
+def _sloped(node: Node, box: Values, whole: Interval, close: float = CLOSE) -> Sloped | None:
     """With its derivatives; None where there is nothing to cut, or too much to take them."""
     names = [name for name in variables(node) if box[name].lower < box[name].upper]
     if not names or is_large(node):
         return None
     tree, *slopes = unified([node, *(slope_of(node, name) for name in names)])
-    return Sloped(tree, joined([tree, *slopes]), tuple(names), whole)
+    return Sloped(tree, joined([tree, *slopes]), tuple(names), whole, close)
 
 
 def is_large(node: Node) -> bool:
@@ -120,21 +122,26 @@ def slope_of(node: Node, name: str) -> Node:
 
 @dataclass(frozen=True)
 class Sloped:
-    """An expression, it and its derivatives by the names joined, and what intervals say of it on the whole box."""
+    """An expression, it and its derivatives by the names joined, and what intervals say of it on the whole box.
+
+    ``close`` is the part of an end within which it is to be known.
+    """
 
     tree: Node
     root: Apply
     names: tuple[str, ...]
     whole: Interval
+    close: float
 
     def affordable(self, cells: int) -> int:
         """So many cells, or as many as can be looked at."""
-        return min(cells, max(1, WORK // (len(self.names) * len(bottom_up(self.tree)))))
+        work = WORK * max(cells, CELLS) // CELLS
+        return min(cells, max(1, work // (len(self.names) * len(bottom_up(self.tree)))))
 
     def reached(self, seen: arb, sign: int) -> bool:
-        """Whether a value seen is as far out, but for a thousandth of the range, as the whole box allows."""
+        """Whether a value seen is as far out, but for a small part of the range, as the whole box allows."""
         end = self.whole.upper if sign > 0 else -self.whole.lower
-        return bool(end - seen <= REACHED * (self.whole.upper - self.whole.lower))
+        return bool(end - seen <= min(REACHED, self.close) * (self.whole.upper - self.whole.lower))
 
 
 def _end(formula: Sloped, box: Values, cells: int, sign: int, sign_only: bool = False) -> arb:
@@ -149,7 +156,7 @@ def _end(formula: Sloped, box: Values, cells: int, sign: int, sign_only: bool = 
         scale = abs(seen).max(abs(bound * sign)) if bound.is_finite() and seen.is_finite() else arb.pos_inf()
         if sign_only and (seen > 0 or bound * sign <= 0):
             break
-        if widest is None or bool(bound * sign - seen <= CLOSE * scale) or formula.reached(seen, sign):
+        if widest is None or bool(bound * sign - seen <= formula.close * scale) or formula.reached(seen, sign):
             break
         heapq.heappop(heap)
         side = cell[widest]

@@ -1,5 +1,5 @@
 """Python functions and networks as formulas: run once on symbols, through NumPy's and torch's own functions."""
 
-from attnforge.targets.tracing.traced import Traced, formula
+from attnforge.targets.tracing.traced import formula
 
-__all__ = ["Traced", "formula"]
+__all__ = ["formula"]

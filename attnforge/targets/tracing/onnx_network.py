@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from attnforge.errors import AttnforgeError, TargetError
+from attnforge.targets.comparing import compared
 from attnforge.targets.domain import Box
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
@@ -19,7 +20,6 @@ from attnforge.targets.tracing.arrays import check_count, refuse
 from attnforge.targets.tracing.network import input_names, network_target
 from attnforge.targets.tracing.onnx_file import finite, read_model, to_array
 from attnforge.targets.tracing.symbol import Symbol, call
-from attnforge.targets.tracing.traced import compared
 
 FLOAT32 = 1e-4  # of the largest value: what an evaluation in float32, as files have it, may be off by
 LEAK = float(np.float32(0.01))  # the slope of LeakyRelu where none is given: ONNX's numbers are float32

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnforge.errors import TargetError
+from attnforge.targets.comparing import compared
 from attnforge.targets.domain import Box
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
@@ -15,7 +16,6 @@ from attnforge.targets.relu_network import Activation, Affine, ReluNetwork, Stag
 from attnforge.targets.tracing.network import input_names, network_target
 from attnforge.targets.tracing.operations import softmax
 from attnforge.targets.tracing.symbol import Symbol, call
-from attnforge.targets.tracing.traced import compared
 
 ACTIVATIONS = {"logistic": "sigmoid", "tanh": "tanh", "relu": "relu", "exp": "exp"}
 

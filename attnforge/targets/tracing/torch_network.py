@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from attnforge.errors import TargetError
+from attnforge.targets.comparing import compared
 from attnforge.targets.domain import Box
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.relu_network import ReluNetwork, is_relu_network
 from attnforge.targets.tracing.network import input_names, network_target
 from attnforge.targets.tracing.symbol import Symbol
-from attnforge.targets.tracing.traced import compared, trace
+from attnforge.targets.tracing.traced import trace
 
 
 def from_torch(module: Any, domain: Box, names: tuple[str, ...] | None = None) -> ReluNetwork | Formula | Formulas:

@@ -1,4 +1,4 @@
-"""``formula``: a Python function, run once on symbols, as formulas."""
+"""``formula``: text as it is written, a Python function as it is run once on symbols."""
 
 from __future__ import annotations
 
@@ -7,95 +7,95 @@ import re
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.errors import DomainError, TargetError
-from attnforge.targets.domain import Box
-from attnforge.targets.expression import Node, program_text
-from attnforge.targets.expression.tree import name_problem
-from attnforge.targets.formula import Formula
-from attnforge.targets.formulas import Formulas, formula_target
-from attnforge.targets.target import Target
+from attnforge.errors import TargetError
+from attnforge.targets.expression import parse_program, variables
+from attnforge.targets.expression.program import is_list
+from attnforge.targets.expression.tree import joined, name_problem
+from attnforge.targets.open_formula import OpenFormula
 from attnforge.targets.tracing.arrays import Nodes, nodes_of
 from attnforge.targets.tracing.symbol import Symbol
 from attnforge.targets.tracing.tidying import tidied
 
 Array = npt.NDArray[np.float64]
-T = TypeVar("T", bound=Target)
 Names = Mapping[str, int | None] | Sequence[str]
 
-POINTS = 100  # at which a function and its formula are compared
-AGREE = 1e-6  # of the largest value: roundings of float32 are smaller, another function is hardly as close everywhere
 OURS = str(Path(__file__).parents[2])  # frames in here, NumPy or torch are not the user's
-TINY = float(np.finfo(np.float64).tiny)
 LIBRARIES = re.compile(r"[/\\](numpy|torch|scipy)[/\\]")
 
 
-@dataclass(frozen=True, eq=False)
-class Traced:
-    """The formulas that a function was found to be, of named inputs; ``print`` shows them.
+def formula(f: str | Callable[..., Any], names: Names | None = None) -> OpenFormula:
+    """The formula of a text, or of a Python function, which is run once, on symbols.
 
-    ``scalar``: it returns a number and not an array. ``arguments`` are the inputs' names, argument by argument, one
-    name for a number and a tuple of them for a vector.
-    """
+    It is printed, evaluated as ``formula(...)(x=0.5, y=2)`` on numbers, arrays or one array (..., d) of all inputs,
+    and enclosed on a box, ``formula(...).enclose({"x": (0, 1), "y": (-1, 2)})``: a lower and an upper end, proved.
+    ``compile`` takes it as a target.
 
-    trees: tuple[Node, ...]
-    names: tuple[str, ...]
-    scalar: bool
-    function: Callable[..., Any] = field(repr=False)
-    arguments: tuple[str | tuple[str, ...], ...] = field(repr=False)
-
-    @property
-    def text(self) -> str:
-        """The formulas, as a straight-line program where parts are used twice."""
-        return program_text(self.trees, self.names, scalar=self.scalar)
-
-    def __str__(self) -> str:
-        return self.text
-
-    def on(self, domain: Box) -> Formula | Formulas:
-        """The target on a box, after the formulas were compared with the function at random points of it."""
-        if domain.shape not in ((), (len(self.names),)):
-            got = f"a domain of shape {domain.shape}"
-            raise DomainError(f"The inputs are {', '.join(self.names)}", got, "Give each of them an interval")
-        target = formula_target(self.trees, domain.fixed((len(self.names),)), self.names, self.scalar)
-        return compared(target, lambda points: np.stack([self._value(point) for point in points]))
-
-    def _value(self, point: Array) -> Array:
-        """What the function itself gives at a point."""
-        at = dict(zip(self.names, point, strict=True))
-        inputs = [at[each] if isinstance(each, str) else np.array([at[n] for n in each]) for each in self.arguments]
-        return _numbers(self.function, inputs)
-
-
-def formula(f: Callable[..., Any], names: Names | None = None) -> Traced:
-    """The formula of a Python function, which is run once, on symbols.
-
-    The function may use operators, functions of NumPy, SciPy's `special` and torch that formulas have, sums, products
+    A function may use operators, functions of NumPy, SciPy's `special` and torch that formulas have, sums, products
     of matrices, and Python of any kind that does not depend on values. Everything else is refused, with its line.
 
     Args:
-        f: a function whose parameters are the inputs, numbers each; those with a default value keep it.
+        f: a text; or a function whose parameters are the inputs, numbers each; those with a default value keep it.
         names: ``{"x": 3}`` for a parameter x that is a vector of 3 inputs x[0], x[1], x[2]; or all names in their
             order, as ``("x[0]", "x[1]", "y")``. A function of one parameter takes several plain names as a vector.
+            Without them, a text has its inputs in the order in which they appear.
 
     >>> print(formula(lambda x, y: np.sin(x) * y + np.sin(x) ** 2))
     t1 = sin(x); t1*y + t1^2
     >>> print(formula(lambda x: np.sqrt(np.sum(x**2)), {"x": 3}))
     sqrt(x[0]^2 + x[1]^2 + x[2]^2)
+    >>> wave = formula("x^2 - y")
+    >>> float(wave(x=3, y=1)), wave.enclose({"x": (-1, 2), "y": (0, 1)})
+    (8.0, (-1.0, 4.0))
     """
+    if isinstance(f, str):
+        return _read(f, names)
     arguments = _arguments(f, names)
-    flat = tuple(name for each in arguments for name in ([each] if isinstance(each, str) else each))
+    flat = _flattened(arguments)
     _check_names(flat)
     symbols = [Symbol.variables([each])[0] if isinstance(each, str) else Symbol.variables(each) for each in arguments]
     nodes = trace(f, *symbols)
     ordered = tuple(names) if names is not None and not isinstance(names, Mapping) else flat
-    return Traced(tidied(nodes.ravel().tolist()), ordered, nodes.ndim == 0, f, arguments)
+
+    def value(point: Array) -> Array:
+        """What the function itself gives."""
+        at = dict(zip(ordered, point, strict=True))
+        inputs = [at[each] if isinstance(each, str) else np.array([at[n] for n in each]) for each in arguments]
+        return _numbers(f, inputs)
+
+    return OpenFormula(tidied(nodes.ravel().tolist()), ordered, nodes.ndim == 0, value)
+
+
+def _read(text: str, names: Names | None) -> OpenFormula:
+    """Of a text: its inputs as they appear, vectors with all their entries; a number alone is one of x."""
+    given = None
+    if names is not None:
+        given = _flattened(list(_widths(names).values())) if isinstance(names, Mapping) else tuple(names)
+        _check_names(given)
+    trees = parse_program(text, given)
+    return OpenFormula(trees, given or _whole(variables(joined(trees))) or ("x",), not is_list(text))
+
+
+def _whole(found: Sequence[str]) -> tuple[str, ...]:
+    """Names with all entries of the vectors among them."""
+    lengths: dict[tuple[str, str], int] = {}
+    for name in found:
+        stem, bracket, index = name.partition("[")
+        lengths[stem, bracket] = max(lengths.get((stem, bracket), 0), int(index[:-1]) + 1 if bracket else 0)
+    return _flattened([_entries(stem, length) if length else stem for (stem, _), length in lengths.items()])
+
+
+def _entries(stem: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{stem}[{i}]" for i in range(count))
+
+
+def _flattened(arguments: Sequence[str | tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(name for each in arguments for name in ([each] if isinstance(each, str) else each))
 
 
 def trace(f: Callable[..., Any], *symbols: Symbol) -> Nodes:
@@ -107,34 +107,6 @@ def trace(f: Callable[..., Any], *symbols: Symbol) -> Nodes:
     if nodes.size == 0 or max(nodes.shape, default=1) != nodes.size:
         raise TargetError("A traced function returns a number or a vector", f"shape {nodes.shape}", "Return a vector")
     return nodes
-
-
-def compared(target: T, function: Callable[[Array], Array], agree: float = AGREE) -> T:
-    """The target, if at random points of its domain its values are those of a function of (N, d) points.
-
-    ``agree`` is the part of the largest value by which they may differ. A sequence's tokens are points.
-    """
-    lower, upper = target.domain.lower, target.domain.upper
-    points = np.random.default_rng(0).uniform(lower, upper, (POINTS, *lower.shape)).reshape(-1, lower.shape[-1])
-    expected, found = (_rows(values, len(points)) for values in (function(points), target.values(points)))
-    with np.errstate(invalid="ignore"):
-        off = np.abs(found - expected).max(axis=1) if found.shape == expected.shape else np.full(len(points), np.inf)
-    if not np.all(off <= agree * np.max(np.abs(expected), where=np.isfinite(expected), initial=TINY)):
-        i = int(np.argmax(np.where(np.isfinite(off), off, np.inf)))
-        names = target.names or tuple(f"x[{j}]" for j in range(points.shape[1]))
-        where = ", ".join(f"{name}={value:.6g}" for name, value in zip(names, points[i], strict=True))
-        got = f"{_shown(expected[i])} at {where[:200]}, where the formula is {_shown(found[i])}"
-        remedy = "Leave out what depends on values, randomness or state, compute in float64, or shrink the domain"
-        raise TargetError("A function must be finite, and what was read of it", got, remedy)
-    return target
-
-
-def _rows(values: Array, count: int) -> Array:
-    return np.asarray(values, np.float64).reshape(count, -1)
-
-
-def _shown(values: Array) -> str:
-    return f"{values[0]:.6g}" if len(values) == 1 else "[" + ", ".join(f"{value:.6g}" for value in values[:5]) + "]"
 
 
 def _numbers(function: Callable[..., Any], inputs: list[Any]) -> Array:
@@ -175,9 +147,7 @@ def _arguments(f: Callable[..., Any], names: Names | None) -> tuple[str | tuple[
     """The inputs' names, one or a tuple of them a parameter."""
     parameters = _parameters(f)
     if isinstance(names, Mapping):
-        widths = {stem: None if count is None else int(count) for stem, count in names.items()}
-        given = {stem: stem if n is None else tuple(f"{stem}[{i}]" for i in range(n)) for stem, n in widths.items()}
-        return _matched(parameters, {name: name for name in parameters} | given)
+        return _matched(parameters, {name: name for name in parameters} | _widths(names))
     if names is None:
         return tuple(parameters)
     stems = dict.fromkeys(name.partition("[")[0] for name in names)
@@ -186,11 +156,16 @@ def _arguments(f: Callable[..., Any], names: Names | None) -> tuple[str | tuple[
     return _matched(parameters, {stem: _of_stem(stem, names) for stem in stems})
 
 
+def _widths(names: Mapping[str, int | None]) -> dict[str, str | tuple[str, ...]]:
+    """Every parameter by its name, or by those of its entries."""
+    return {stem: stem if count is None else _entries(stem, int(count)) for stem, count in names.items()}
+
+
 def _of_stem(stem: str, names: Sequence[str]) -> str | tuple[str, ...]:
     if stem in names:
         return stem
     count = sum(name.startswith(f"{stem}[") for name in names)
-    entries = tuple(f"{stem}[{i}]" for i in range(count))
+    entries = _entries(stem, count)
     if not set(entries) <= set(names):
         raise TargetError("Entries of a vector are named x[0], x[1], ..", ", ".join(names)[:200], "Name all of them")
     return entries

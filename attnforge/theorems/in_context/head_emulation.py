@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from attnforge.balls import Machine, SoftmaxArithmetic, gamma, machine, round_to
 from attnforge.errors import RefusalError, TargetError
-from attnforge.network import Attention, Head, Linear, Network, Rows, Term
+from attnforge.network import Attention, Head, Linear, Network, Rows, Term, with_heads
 from attnforge.targets.in_context import AttentionHead, HeadShape
 
 Array = npt.NDArray[np.float64]
@@ -66,11 +66,7 @@ def prompted(network: Network, tokens: Array) -> Network:
         keys, values = tokens @ head.key, tokens @ head.value
         return replace(head, key=None, value=None, key_rows=None, memory_keys=keys, memory_values=values)
 
-    layers = [
-        replace(layer, heads=tuple(map(given, layer.heads))) if isinstance(layer, Attention) else layer
-        for layer in network.layers
-    ]
-    return replace(network, layers=tuple(layers), context=None)
+    return replace(with_heads(network, given), context=None)
 
 
 def head_tokens(head: AttentionHead, beta: float, dtype: str) -> Array:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import attnforge as af
 from attnforge.errors import TargetError
-from attnforge.network import Attention, Head, Network
+from attnforge.network import Network, head_places, moved, with_heads, without_keys
 from attnforge.plot.sampling import Sample
 from attnforge.progress import Told
 from attnforge.web.calls import SKETCH, call_for
@@ -56,7 +56,7 @@ def diagnosis(asked: Patient, tell: Told) -> dict[str, Any]:
         "map": attention_along(net, asked),
         "diagnosis": af.diagnose(net, dtype=dtype).to_dict(),
         "facts": facts(net),
-        "python": call.lines(*_lines(asked.fault)),
+        "python": call.lines(*_lines(asked.fault, sound.network)),
     }
 
 
@@ -73,46 +73,39 @@ def _run_in(net: Any, dtype: str, along: Array) -> Sample:
 
 def _softer(network: Network) -> Network:
     """All scores divided by a number."""
-    return _changed(network, lambda head: replace(head, query=head.query / SOFTER))
+    return with_heads(network, lambda head: replace(head, query=head.query / SOFTER))
 
 
 def _without_ghosts(network: Network) -> Network:
     """Keys beyond the domain removed."""
-
-    def without(head: Head) -> Head:
-        claims, keys, values = head.claims, head.memory_keys, head.memory_values
-        if claims is None or keys is None or values is None or "ghost" not in claims.roles:
-            raise TargetError("Missing ghosts need a head that has some", "none", "Use tuned or fitted anchors")
-        kept = np.array([role != "ghost" for role in claims.roles])
-        roles = tuple(role for role in claims.roles if role != "ghost")
-        return replace(
-            head,
-            memory_keys=keys[kept],
-            memory_values=values[kept],
-            claims=replace(claims, positions=claims.positions[kept], roles=roles),
-        )
-
-    return _changed(network, without)
+    if not any(head.claims is not None and "ghost" in head.claims.roles for head in network.heads):
+        raise TargetError("Missing ghosts need a head that has some", "none", "Use tuned or fitted anchors")
+    return without_keys(network, "ghost")
 
 
 def _shifted(network: Network) -> Network:
     """The first sentinel moved by half a step: keys are (kappa, kappa^2), steps counted by kappa."""
-    moved = False
+    layer, head, key = _sentinel(network)
 
-    def shift(head: Head) -> Head:
-        nonlocal moved
-        claims, keys = head.claims, head.memory_keys
-        if moved or claims is None or keys is None or "sentinel" not in claims.roles:
-            return head
-        moved, changed, k = True, keys.copy(), claims.roles.index("sentinel")
-        kappa = keys[k, 0] + SHIFT
-        changed[k, :2] = kappa, kappa * kappa
-        return replace(head, memory_keys=changed)
+    def shift(keys: Array) -> Array:
+        kappa = keys[key, 0] + SHIFT
+        keys[key, :2] = kappa, kappa * kappa
+        return keys
 
-    found = _changed(network, shift)
-    if not moved:
-        raise TargetError("A shifted sentinel needs several heads", "one", "Use the multi-head construction")
-    return found
+    return moved(network, _keys_of(layer, head), shift)
+
+
+def _sentinel(network: Network) -> tuple[int, int, int]:
+    """Layer, head and key of the first one."""
+    for (layer, number), head in zip(head_places(network), network.heads, strict=True):
+        if head.claims is not None and "sentinel" in head.claims.roles:
+            return layer, number, head.claims.roles.index("sentinel")
+    raise TargetError("A shifted sentinel needs several heads", "one", "Use the multi-head construction")
+
+
+def _keys_of(layer: int, head: int) -> tuple[str | int, ...]:
+    """The way to a head's constant keys."""
+    return "layers", layer, "heads", head, "memory_keys"
 
 
 CHANGES: dict[str, Callable[[Network], Network]] = {
@@ -122,22 +115,29 @@ CHANGES: dict[str, Callable[[Network], Network]] = {
 }
 
 
-def _changed(network: Network, change: Callable[[Head], Head]) -> Network:
-    """The network with its heads changed, one after the other."""
-    layers = [
-        replace(layer, heads=tuple(change(head) for head in layer.heads)) if isinstance(layer, Attention) else layer
-        for layer in network.layers
-    ]
-    return replace(network, layers=tuple(layers))
-
-
-def _lines(fault: str) -> list[str]:
+def _lines(fault: str, network: Network) -> list[str]:
     """How the findings come about in Python."""
     if fault not in CHANGES:
         return [f"print(af.diagnose(net{', dtype=' + repr(fault) if fault == 'float16' else ''}))"]
+    return ["", *_editing(fault, network), "print(af.diagnose(net.with_network(faulty)))"]
+
+
+def _editing(fault: str, network: Network) -> list[str]:
+    """The same fault in Python, as it is switched on here."""
+    if fault == "missing ghosts":
+        return ['faulty = af.network.without_keys(net.network, "ghost")']
+    if fault == "too soft":
+        return [
+            "faulty = net.network",
+            "for layer, head in af.network.head_places(faulty):",
+            f"    faulty = af.network.scaled(faulty, layer, head, {1 / SOFTER!r})",
+        ]
+    layer, head, key = _sentinel(network)
     return [
+        "def shifted(keys):",
+        f"    kappa = keys[{key}, 0] + {SHIFT!r}  # a key is (kappa, kappa^2), counted in steps",
+        f"    keys[{key}, :2] = kappa, kappa * kappa",
+        "    return keys",
         "",
-        "from attnforge.web.jobs.diagnosis import CHANGES  # the fault, as it is switched on here",
-        f"faulty = net.with_network(CHANGES[{fault!r}](net.network))",
-        "print(af.diagnose(faulty))",
+        f"faulty = af.network.moved(net.network, {_keys_of(layer, head)!r}, shifted)",
     ]

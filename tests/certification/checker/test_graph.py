@@ -20,13 +20,13 @@ from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO
 from attnforge.effort import NORMAL
 from attnforge.errors import AttnforgeError
-from attnforge.network import Attention, Linear, Term, digest, rounded
+from attnforge.network import Attention, Linear, Term, digest, head_places, rounded, with_head
 from attnforge.targets import Formula, Formulas
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.expression.simplify import plus, times
 from attnforge.targets.expression.tree import Constant, Variable
-from tests.certification.heads import GRAPHS, head_at, heads_of, with_head
+from tests.certification.heads import GRAPHS, head_at
 
 CASES = GRAPHS | {
     "root": ("sqrt(x^2 + (y - z)^2)", dict.fromkeys("xyz", (-1, 1))),
@@ -89,28 +89,28 @@ def test_bounds_below_the_error_are_refuted_or_left_open(net):
 @pytest.mark.parametrize("name", ["query", "key", "value", "output", "memory_keys", "memory_values"])
 def test_changed_arrays_are_never_confirmed_beyond_the_bound(net, name, size):
     rng = np.random.default_rng(int(-np.log10(size)))
-    have = [each for each in heads_of(net.network) if getattr(head_at(net.network, each), name) is not None]
+    have = [each for each in head_places(net.network) if getattr(head_at(net.network, each), name) is not None]
     for place in rng.permutation(have)[:1]:
         moved = getattr(head_at(net.network, place), name).copy()
         at = tuple(rng.integers(n) for n in moved.shape)
         moved[at] += size * rng.choice([-1.0, 1.0]) * max(1.0, abs(moved[at]))
-        assert is_true(net, with_head(net.network, place, **{name: moved})), (place, at)
+        assert is_true(net, with_head(net.network, *place, **{name: moved})), (place, at)
 
 
 def test_a_head_of_other_values_is_refuted_by_name(net):
-    for place in heads_of(net.network):
+    for place in head_places(net.network):
         head = head_at(net.network, place)
         name = "value" if head.value is not None and head.value.any() else "memory_values"
-        found = verdict(net, with_head(net.network, place, **{name: 1.01 * getattr(head, name)}))
+        found = verdict(net, with_head(net.network, *place, **{name: 1.01 * getattr(head, name)}))
         assert found.verdict == "rejected"
         assert f"r[{column(head)}] = {head.claims.formula}"[:60] in found.reason
 
 
 def test_a_false_claim_is_refuted_by_name(net):
-    for place in heads_of(net.network)[-2:]:
+    for place in head_places(net.network)[-2:]:
         head = head_at(net.network, place)
         for formula in (f"({head.claims.formula})*1.001", f"{head.claims.formula} + 0.01"):
-            network = with_head(net.network, place, claims=replace(head.claims, formula=formula))
+            network = with_head(net.network, *place, claims=replace(head.claims, formula=formula))
             found = verdict(net, network)
             assert found.verdict == "rejected", formula
             assert f"r[{column(head)}] = " in found.reason
@@ -119,9 +119,9 @@ def test_a_false_claim_is_refuted_by_name(net):
 @pytest.mark.parametrize("formula", ["r[1]", "r[0]", "2", "r[99]", "x", "sin(", "floor(r[1])", "hypot(r[1], r[2])"])
 def test_other_claims_are_not_confirmed(formula):
     net = built("exponential")
-    for place in heads_of(net.network):
+    for place in head_places(net.network):
         claims = replace(head_at(net.network, place).claims, formula=formula)
-        assert verdict(net, with_head(net.network, place, claims=claims)).verdict in ("rejected", "undecided")
+        assert verdict(net, with_head(net.network, *place, claims=claims)).verdict in ("rejected", "undecided")
 
 
 def test_a_changed_read_out_or_first_layer_is_never_confirmed_beyond_the_bound(net):
@@ -139,7 +139,7 @@ def test_without_residuals_or_claims_it_is_no_graph(net):
     layers = [replace(x, residual=False) if isinstance(x, Attention) else x for x in net.network.layers]
     assert is_graph(net.network)
     assert not is_graph(replace(net.network, layers=tuple(layers)))
-    assert not is_graph(with_head(net.network, heads_of(net.network)[0], claims=None))
+    assert not is_graph(with_head(net.network, *head_places(net.network)[0], claims=None))
 
 
 @pytest.mark.parametrize("output", range(3))
@@ -172,8 +172,8 @@ def test_outputs_in_another_order_are_refuted():
 def test_roots_of_what_may_be_negative_are_not_confirmed(formula):
     """Beyond 0 a run may be by its errors, an exact argument never: then the formula would have no value."""
     net = built("root")
-    place = heads_of(net.network)[-1]
-    network = with_head(net.network, place, claims=replace(head_at(net.network, place).claims, formula=formula))
+    place = head_places(net.network)[-1]
+    network = with_head(net.network, *place, claims=replace(head_at(net.network, place).claims, formula=formula))
     with suppress(AttnforgeError):  # a false claim
         assert compare_claims(network, net.target, 0.01, "float64", 50, lambda _: None).verdict == "undecided"
 
@@ -191,9 +191,9 @@ def test_roots_are_of_what_is_never_negative(text, low, holds):
 def test_errors_before_a_root_at_zero_count_by_its_modulus():
     """A square off by 1e-8 moves the root of it by 1e-4 at 0, and hardly elsewhere."""
     net = built("root")
-    head = head_at(net.network, heads_of(net.network)[0])
+    head = head_at(net.network, head_places(net.network)[0])
     moved = head.memory_values + 1e-8 / np.abs(head.output).max()
-    network = with_head(net.network, heads_of(net.network)[0], memory_values=moved)
+    network = with_head(net.network, *head_places(net.network)[0], memory_values=moved)
     x = np.zeros((1, 1, 3))
     seen = abs(float(network(x)[0, 0, 0]) - float(net.network(x)[0, 0, 0]))
     assert seen > 5e-5

@@ -12,7 +12,7 @@ from attnforge.certification.checker.check import check
 from attnforge.certification.checker.in_context import drift, sample
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.in_context import KernelRegression
-from attnforge.network import Attention, Linear, Rows, Term, digest
+from attnforge.network import Attention, Linear, Rows, Term, digest, editing
 from benchmarks.in_context_mutations import Mutant, build, judged, mutants
 
 NAMES, DTYPES = ("Gaussian kernel", "softmax kernel"), ("float64", "float32", "bfloat16")
@@ -25,8 +25,7 @@ def built(name, dtype="float64"):
 
 
 def with_head(net, **changes):
-    *before, last = net.network.layers
-    return replace(net.network, layers=(*before, Attention((replace(last.heads[0], **changes),))))
+    return editing.with_head(net.network, -1, 0, **changes)
 
 
 def verdict_of(net, network):

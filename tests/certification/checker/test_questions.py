@@ -9,7 +9,7 @@ import attnforge as af
 from attnforge.certification.checker.questions import questions
 from attnforge.certification.checker.search import answer
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Linear, Network, Rows, Term
+from attnforge.network import Attention, Head, Linear, Network, Rows, Term, with_heads
 from attnforge.targets import Box, Formula, TruncatedLinear
 
 UNIT = Box(0.0, 1.0, shape=(2,))
@@ -99,11 +99,6 @@ def test_any_number_of_tokens_must_not_matter():
     net = af.constructions.gate([1.0], 0.0, -1, 1)
     net_any = replace(net.network, tokens=None)
     assert [answer(q, 2000).verdict for q in asked(net_any, net.target, 1e-9)] == ["confirmed"]
-    everything = tuple(
-        replace(layer, heads=tuple(replace(head, key_rows=Rows()) for head in layer.heads))
-        if isinstance(layer, Attention)
-        else layer
-        for layer in net_any.layers
-    )
+    everything = with_heads(net_any, lambda head: replace(head, key_rows=Rows()))
     with pytest.raises(CertificateError, match="by itself"):
-        asked(replace(net_any, layers=everything), net.target, 1e-9)
+        asked(everything, net.target, 1e-9)

@@ -10,7 +10,7 @@ import attnforge as af
 from attnforge.certification.checker.layered import image
 from attnforge.certification.checker.relu import compare
 from attnforge.errors import CertificateError
-from attnforge.network import Attention, Head, Linear, Rows, Term, rounded
+from attnforge.network import Head, Linear, Rows, Term, rounded, with_heads
 from attnforge.targets import Activation, Affine, ReluNetwork
 
 ACTIVATIONS = {
@@ -65,16 +65,6 @@ def test_runs_in_other_dtypes_stay_within_what_is_reached(dtype):
     assert found.verdict in ("confirmed", "undecided")
 
 
-def heads_of(network, change):
-    return replace(
-        network,
-        layers=tuple(
-            replace(layer, heads=tuple(map(change, layer.heads))) if isinstance(layer, Attention) else layer
-            for layer in network.layers
-        ),
-    )
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -87,7 +77,7 @@ def test_tokens_that_see_each_other_are_refused(change):
     """One token alone would not show it, and the bound at two would be false by far."""
     net = compiled("relu", tokens=2)
     assert verdict(net, net.certificate.bound).verdict == "confirmed"
-    other = heads_of(net.network, change)
+    other = with_heads(net.network, change)
     assert measured(other, net.target) > 0.01
     with pytest.raises(CertificateError, match="by itself"):
         verdict(net, net.certificate.bound, other)

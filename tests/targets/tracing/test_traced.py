@@ -10,7 +10,7 @@ from scipy import special
 from torch.nn import functional
 
 import attnforge as af
-from attnforge.targets import Formula, Formulas, Traced
+from attnforge.targets import Formula, Formulas, OpenFormula
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.functions import FUNCTIONS
 from attnforge.targets.expression.tree import bottom_up, joined
@@ -130,7 +130,7 @@ def test_loops_are_unrolled_into_a_short_program():
 
 def test_a_traced_function_is_a_frozen_object():
     traced = af.formula(lambda x: x)
-    assert isinstance(traced, Traced)
+    assert isinstance(traced, OpenFormula)
     with pytest.raises(AttributeError):
         traced.names = ("y",)
 
