@@ -45,7 +45,7 @@ class Clock:
 
     def install(self, patch: pytest.MonkeyPatch, *modules: str) -> None:
         """Let these modules of the package, or all in which a clock decides, look at this one."""
-        time = types.SimpleNamespace(monotonic=self.look, perf_counter=self.look)
+        time = types.SimpleNamespace(monotonic=self.look, perf_counter=self.look, process_time=self.look)
         for module in modules or DECIDING:
             patch.setattr(importlib.import_module(f"attnforge.{module}"), "time", time)
 
