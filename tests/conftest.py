@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.clock import Clock
+
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything imports matplotlib
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before anything imports torch: small problems, several processes
 os.environ.setdefault(
@@ -33,6 +35,19 @@ def window_version(request, monkeypatch):
 
 Cluster = tuple[str, list[subprocess.Popen[bytes]]]
 CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure() -> None:
+    """How many points the search beside a proof looks at hangs on the pace of a target: here, no value takes time."""
+    Clock().install(pytest.MonkeyPatch(), "measurement.pace")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """What the package looks at instead of a clock, wherever one decides what is done."""
+    found = Clock()
+    found.install(monkeypatch)
+    return found
 
 
 @pytest.fixture

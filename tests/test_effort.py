@@ -1,7 +1,5 @@
 """One effort, and one clock: limits by name, and an end that whatever runs inside obeys."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,12 +62,12 @@ def test_without_an_end_there_is_time():
     check_time("nothing")
 
 
-def test_an_inner_end_does_not_move_an_outer_one():
+def test_an_inner_end_does_not_move_an_outer_one(clock):
     with until(0.01), until(100):
         assert seconds_left() <= 0.01
         with until(None):
             assert seconds_left() <= 0.01
-        time.sleep(0.02)
+        clock.passes(0.02)
         assert time_is_up()
         with pytest.raises(af.OutOfTimeError, match="resting unfinished when time was up"):
             check_time("resting")

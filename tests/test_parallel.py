@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-import time
+import threading
 from concurrent.futures import BrokenExecutor
 
 import numpy as np
@@ -13,12 +13,11 @@ import attnforge as af
 from attnforge.certification.enclosure import several_inputs
 from attnforge.errors import TargetError
 from attnforge.parallel import Processes, check_cluster
+from tests.meeting import arrive, meeting, stuck
 
 
-def total(array, trace, wait):
-    with open(trace, "a") as file:
-        file.write(f"{os.getpid()}\n")
-    time.sleep(wait)
+def total(array, port):
+    arrive(port)
     return float(array.sum())
 
 
@@ -65,19 +64,23 @@ def test_a_function_that_ends_its_process_is_told_of():
 
 
 @pytest.mark.slow
-def test_a_killed_worker_takes_no_arguments_with_it(cluster, tmp_path):
+def test_a_killed_worker_takes_no_arguments_with_it(cluster):
     """Arrays of 16 kB: joblib alone would leave each with one worker, and lose those of the one that is killed."""
     address, workers = cluster
-    trace, arrays = tmp_path / "trace", [np.full(2000, i / 2000.0) for i in range(12)]
-    found = []
-    with Processes(cluster=address).sharing() as pool:
+    arrays, victim = [np.full(2000, i / 2000.0) for i in range(12)], workers[0].pid
+    with meeting(stuck(victim)) as place, Processes(cluster=address).sharing() as pool:
         assert pool.size == 2
-        for each in pool.each(total, [(array, str(trace), 0.3) for array in arrays]):
-            found.append(each)
-            if len(found) == 3:
-                workers[0].send_signal(signal.SIGKILL)
+        threading.Thread(target=killed, args=(workers[0], place), daemon=True).start()
+        found = list(pool.each(total, [(array, place.port) for array in arrays]))
     assert np.allclose(sorted(found), np.arange(12.0))
-    assert len(trace.read_text().splitlines()) > 12  # some were begun twice
+    assert place.arrivals[victim] == 2
+    assert place.arrivals.total() > 12  # some were begun twice
+
+
+def killed(worker, place):
+    """In the middle of its second task."""
+    place.wait(lambda arrivals: arrivals[worker.pid] == 2)
+    worker.send_signal(signal.SIGKILL)
 
 
 @pytest.mark.slow

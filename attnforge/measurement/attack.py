@@ -20,7 +20,7 @@ from attnforge.errors import TargetError, is_number
 from attnforge.measurement.gaps import Run, gaps, point_box
 from attnforge.measurement.generations import CANDIDATES, CLIMBERS, PART, Generations
 from attnforge.measurement.judge import Judge
-from attnforge.measurement.pace import affordable, pace
+from attnforge.measurement.pace import TINY, affordable, pace
 from attnforge.measurement.pruning import Bounds
 from attnforge.measurement.search import LATE, SHORTEST, place, search_within
 from attnforge.network import Network
@@ -144,7 +144,7 @@ def _sizes(judge: Judge, tokens: int | None, effort: Effort) -> tuple[Effort, in
     seconds = judge.seconds
     judge(judge.at[None])  # the first call of a run also prepares it, and tells nothing of its pace
     taken = pace(evaluate, judge.box, tokens, seconds)
-    climbers = PART * seconds / (CANDIDATES * max(taken, np.finfo(np.float64).tiny))
+    climbers = PART * seconds / (CANDIDATES * max(taken, TINY))
     return affordable(effort, evaluate, judge.box, tokens, seconds / 4), int(np.clip(climbers, 1, CLIMBERS))
 
 

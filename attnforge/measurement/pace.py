@@ -17,6 +17,7 @@ Values = Callable[[npt.NDArray[Any]], object]
 
 PROBES = (1, 8, 64, 512)  # points timed one batch after the other, until a batch takes long enough to be believed
 BELIEVED = 0.01  # of the time allowed
+TINY = float(np.finfo(np.float64).tiny)  # seconds: a coarse clock may see none pass
 
 
 def affordable(effort: Effort, values: Values, box: Box, tokens: int | None, seconds: float) -> Effort:
@@ -24,7 +25,8 @@ def affordable(effort: Effort, values: Values, box: Box, tokens: int | None, sec
 
     Halved and not cut to measure, so that a slightly faster or slower day gives the same points.
     """
-    limit, allowed = effort.evaluations, seconds / max(pace(values, box, tokens, seconds), np.finfo(np.float64).tiny)
+    limit, taken = effort.evaluations, pace(values, box, tokens, seconds)
+    allowed = seconds / max(taken, TINY)
     while limit > allowed and limit > 1:
         limit //= 2
     return effort.within(limit)

@@ -7,7 +7,6 @@ true, and only then.
 
 import json
 import pickle
-import time
 import tracemalloc
 from contextlib import suppress
 
@@ -21,6 +20,7 @@ from attnforge.certification.checker.check import Verdict
 from attnforge.model_file import check
 from attnforge.targets import Table
 from tests.attacks.files import Bomb, agreeing, certificate, join, raw, split, with_certificate
+from tests.clock import at_most
 
 CELLS = 600
 
@@ -391,6 +391,7 @@ def test_truncated_and_longer_files(saved, model, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+SOON = 2_000_000  # calls: three times what the longest of these checks takes
 HOSTILE = {
     "nothing": None,
     "a number": 7,
@@ -438,9 +439,9 @@ def test_hostile_metadata(saved, model, tmp_path):
             edited["certificate"] = json.dumps(edited["certificate"])
         with suppress(af.AttnforgeError, AttributeError, KeyError, TypeError, ValueError):
             edited = agreeing(edited, arrays)
-        start = time.perf_counter()
-        problem, verdict = refusal(join(tmp_path / "net", edited, arrays, honest=True), cells=30)
-        assert time.perf_counter() - start < 10, (place, str(value)[:40])
+        path = join(tmp_path / "net", edited, arrays, honest=True)
+        with at_most(SOON):
+            problem, verdict = refusal(path, cells=30)
         if verdict is None:
             assert len(problem) < 1000
         else:
@@ -460,12 +461,10 @@ def test_hostile_headers_cost_nothing(saved, tmp_path):
     ):
         (tmp_path / "net").write_bytes(data)
         tracemalloc.start()
-        start = time.perf_counter()
-        with pytest.raises(af.FileFormatError) as refused:
+        with at_most(1000), pytest.raises(af.FileFormatError) as refused:
             judged(tmp_path / "net")
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert time.perf_counter() - start < 5
         assert peak < 2**26
         assert str(refused.value).isprintable()
         assert len(str(refused.value)) < 1000

@@ -30,6 +30,12 @@ CLIPPED = """() => [...document.querySelectorAll('.js-plotly-plot')].flatMap((pl
         })"""
 
 
+# Sizes and colours change from one frame to the next; plots follow, and have the size of their places then.
+FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+FITTING = """() => [...document.querySelectorAll('.plot')].every(({ layout, clientWidth, clientHeight }) =>
+    !layout || !clientWidth || (layout.width === clientWidth && layout.height === clientHeight))"""
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_is_accessible_and_fits(explorer, view: str) -> None:
     page = explorer.page
@@ -38,7 +44,8 @@ def test_every_view_is_accessible_and_fits(explorer, view: str) -> None:
     for scheme, width in (("light", 1200), ("dark", 1200), ("light", 420), ("dark", 420)):
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(500)
+        page.evaluate(FRAMES)
+        page.wait_for_function(FITTING)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
         assert page.evaluate(CLIPPED) == []
         page.evaluate(AXE)

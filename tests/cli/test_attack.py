@@ -4,6 +4,11 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _looks_are_milliseconds(clock):
+    clock.tick = 1e-3
+
+
 def test_an_honest_file_withstands(run, model: Path) -> None:
     result = run("measure", model, "--attack", "--seconds", "0.3")
     assert result.exit_code == 0

@@ -4,7 +4,6 @@ import math
 import os
 import signal
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,18 +12,21 @@ import pytest
 
 import attnforge as af
 from attnforge.effort import as_effort
+from attnforge.targets.evaluation import BATCHES_A_WORKER, FIRST_BATCH
+from tests.meeting import arrive, meeting, stuck
 
 
-class Slow:
-    """A function that takes a while for every point, and writes down who was asked for how many of them."""
+class Sent:
+    """A function that writes down who was asked for how many points; the processes of a cluster meet there."""
 
-    def __init__(self, trace: Path) -> None:
-        self.trace = str(trace)
+    def __init__(self, trace: Path, port: int = 0, pids: frozenset[int] = frozenset()) -> None:
+        self.trace, self.port, self.pids = str(trace), port, pids
 
     def __call__(self, x):
         with open(self.trace, "a") as file:
             file.write(f"{os.getpid()} {len(x)}\n")
-        time.sleep(2e-3 * len(x))
+        if os.getpid() in self.pids:
+            arrive(self.port)
         return np.sin(3 * x)
 
     def asked(self) -> list[tuple[int, int]]:
@@ -33,31 +35,31 @@ class Slow:
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed_and_what_was_found_is_kept(cluster, tmp_path):
+def test_a_worker_is_killed_and_what_was_found_is_kept(cluster, tmp_path, clock, monkeypatch):
+    """However quick the function is, it is sent; and its pace is not asked for, which takes fresh points."""
+    monkeypatch.setattr("attnforge.targets.evaluation.WORTH_SENDING", 0.0)
     address, workers = cluster
-    first, cache, pids = Slow(tmp_path / "trace"), tmp_path / "cache", {each.pid for each in workers}
-    killed: list[int] = []
+    victim, cache, pids = workers[0].pid, tmp_path / "cache", frozenset(each.pid for each in workers)
 
-    def kill() -> None:
-        """The first worker, once both have been asked."""
-        while not killed:
-            if {pid for pid, _ in first.asked()} >= pids:
-                killed.append(workers[0].pid)
-                workers[0].send_signal(signal.SIGKILL)
-            time.sleep(0.02)
+    effort = replace(as_effort("low"), seconds=math.inf)
+    with meeting(stuck(victim)) as place:
 
-    threading.Thread(target=kill, daemon=True).start()
-    effort = replace(as_effort("low"), seconds=math.inf)  # a search asks for as many points, whatever its pace
-    net = af.compile(first, {"x": (0, 1)}, 1e-4, effort=effort, cluster=address, cache=cache)
-    assert killed, "no worker was killed before the end"
+        def kill() -> None:
+            """The first worker, in the middle of its second batch."""
+            place.wait(lambda arrivals: arrivals[victim] == 2)
+            workers[0].send_signal(signal.SIGKILL)
+
+        threading.Thread(target=kill, daemon=True).start()
+        first = Sent(tmp_path / "trace", place.port, pids)
+        net = af.compile(first, {"x": (0, 1)}, 1e-4, effort=effort, cluster=address, cache=cache)
+    assert place.arrivals[victim] == 2
     asked = first.asked()
-    assert sum(rows for pid, rows in asked if pid in pids) > 0.25 * sum(
-        rows for _, rows in asked
-    )  # few at a time are not sent
-    assert asked[-1][0] != killed[0]
+    round_ = FIRST_BATCH * BATCHES_A_WORKER * len(workers)
+    assert sum(rows for pid, rows in asked if pid in pids - {victim}) >= round_ - FIRST_BATCH  # but the victim's first
+    assert asked[-1][0] != victim
     x = np.linspace(0, 1, 1000)
     assert np.abs(net(x) - np.sin(3 * x)).max() <= 1e-4
-    again = Slow(tmp_path / "again")
+    again = Sent(tmp_path / "again")
     resumed = af.compile(again, {"x": (0, 1)}, 1e-4, effort=effort, cache=cache)
     told = sum(rows for _, rows in again.asked())  # five to see whose cache it is
     assert told <= 0.05 * sum(rows for _, rows in asked)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -53,10 +51,16 @@ def test_counts_that_make_no_sense(anchors):
 
 @pytest.mark.parametrize(("anchors", "inputs"), [(2000, 1), (10**12, 1), (300, 3)])
 def test_absurd_counts_are_refused_at_once(anchors, inputs):
-    started = time.process_time()
+    """Nothing is known of the function then but the shape of its values, from two points."""
+    asked = []
+
+    def f(x):
+        asked.append(len(x))
+        return x.sum(axis=-1)
+
     with pytest.raises(af.RefusalError, match=r"at most 1,024 along an axis and 4,000,000 in all"):
-        made.tensor_grid(lambda x: x.sum(axis=-1), af.Box(0, 1, shape=(inputs,)), anchors=anchors)
-    assert time.process_time() - started < 1
+        made.tensor_grid(f, af.Box(0, 1, shape=(inputs,)), anchors=anchors)
+    assert sum(asked) <= 2
 
 
 @pytest.mark.parametrize("tol", [0, -1e-3, float("nan"), float("inf"), "small"])

@@ -23,7 +23,7 @@ def test_a_logistic_function_is_proved():
     assert af.measure(net, points=2000).sup <= net.certificate.bound <= 3e-15
 
 
-def test_domains_name_and_order_the_inputs():
+def test_domains_name_and_order_the_inputs(clock):
     net = MAKE.multiplier(3, {"force": (0, 2), "way": (-1, 1)}, timeout=0.5)
     assert net(force=2.0, way=-0.5) == pytest.approx(-1.0, abs=1e-3)
     assert MAKE.multiplier(3, [(0, 2), (-1, 1)], timeout=0.5)(x=2.0, y=-0.5) == net(force=2.0, way=-0.5)

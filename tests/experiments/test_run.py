@@ -6,6 +6,7 @@ from attnforge.errors import TargetError
 from attnforge.experiments import run
 from attnforge.experiments.run import FailedCasesError
 from tests.experiments.toy import Toy, ToySettings
+from tests.meeting import meeting
 
 FILES = ["cases.jsonl", "results.csv", "settings.toml", "toy.png", "verdict.md"]
 KINDS = ("png", "svg", "pdf")
@@ -57,10 +58,10 @@ def test_a_case_that_fails_stops_no_other_and_is_told(tmp_path: Path) -> None:
 
 
 def test_cases_run_in_several_processes(tmp_path: Path) -> None:
-    settings = ToySettings(counts=tuple(range(1, 9)), trace=str(tmp_path / "trace"), wait=0.2)
-    result = run(Toy(), settings, out=tmp_path, workers=2)
-    workers = {line.split()[1] for line in (tmp_path / "trace").read_text().splitlines()}
-    assert len(workers) == 2
+    with meeting(lambda _, arrivals: len(arrivals) == 2) as place:
+        settings = ToySettings(counts=tuple(range(1, 9)), meeting=place.port)
+        result = run(Toy(), settings, out=tmp_path, workers=2)
+    assert place.arrivals.total() == 8
     assert result.table.numbers("p").tolist() == list(range(1, 9))
 
 

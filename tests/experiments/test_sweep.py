@@ -1,7 +1,6 @@
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from attnforge.experiments import run
 from attnforge.experiments.settings import quick
 from attnforge.experiments.sweep import attempt, sweep
 from tests.experiments.toy import Toy, ToySettings
+from tests.meeting import meeting, stuck
 
 
 def test_cases_that_need_to_be_alone_run_here_one_at_a_time(tmp_path: Path) -> None:
@@ -41,26 +41,21 @@ class Threads(Toy):
 def test_a_worker_killed_in_the_middle_of_a_sweep_loses_nothing(cluster, tmp_path: Path) -> None:
     address, workers = cluster
     trace = tmp_path / "trace"
-    settings = ToySettings(counts=tuple(range(1, 13)), trace=str(trace), wait=0.5)
-    victim: list[str] = []
+    victim = str(workers[0].pid)
+    with meeting(stuck(workers[0].pid)) as place:
 
-    def kill() -> None:
-        """The first worker, as soon as both have measured something and are at work."""
-        while not victim:
-            lines = trace.read_text().splitlines() if trace.exists() else []
-            seen = [line.split()[1] for line in lines]
-            if len(set(seen)) == 2 and str(workers[0].pid) in seen:
-                victim.append(str(workers[0].pid))
-                workers[0].send_signal(signal.SIGKILL)
-            time.sleep(0.05)
+        def kill() -> None:
+            """The first worker, as soon as it has measured something and is at work again."""
+            place.wait(lambda arrivals: arrivals[workers[0].pid] == 2)
+            workers[0].send_signal(signal.SIGKILL)
 
-    threading.Thread(target=kill, daemon=True).start()
-    result = run(Toy(), settings, out=tmp_path, cluster=address)
+        threading.Thread(target=kill, daemon=True).start()
+        settings = ToySettings(counts=tuple(range(1, 13)), trace=str(trace), meeting=place.port)
+        result = run(Toy(), settings, out=tmp_path, cluster=address)
     measured = [line.split() for line in trace.read_text().splitlines()]
-    assert victim, "no worker was killed before the end"
     assert result.table.numbers("p").tolist() == list(range(1, 13))
     assert len((tmp_path / "toy/cases.jsonl").read_text().splitlines()) == 12
     assert {pid for _, pid in measured[-3:]} == {str(workers[1].pid)}  # the other one did the rest
     again = {p for p, _ in measured if [q for q, _ in measured].count(p) > 1}
     assert again  # the case that died with its worker, and a result that was still there, were measured again
-    assert all((p, victim[0]) in {tuple(line) for line in measured} for p in again)  # and no others
+    assert all((p, victim) in {tuple(line) for line in measured} for p in again)  # and no others

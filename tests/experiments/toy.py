@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from attnforge.experiments.claims import within_bounds
 from attnforge.experiments.experiment import Case, Experiment, Finding, Row
 from attnforge.experiments.settings import Settings, setting
 from attnforge.experiments.table import Table
+from tests.meeting import arrive
 
 REFUSED = 1000  # a count that is too much for a toy
 
@@ -22,7 +22,7 @@ REFUSED = 1000  # a count that is too much for a toy
 class ToySettings(Settings):
     counts: tuple[int, ...] = setting((1, 2, 4), (1, 2), explain="Sizes.")
     scale: float = setting(1.0, explain="Of the error.")
-    wait: float = setting(0.0, explain="Seconds a case takes.")
+    meeting: int = setting(0, explain="The port at which whoever measures a case waits to be let on.", least=0)
     trace: str = setting("", explain="A file that gets a line whenever a case is measured.")
     broken: int = setting(0, explain="A count whose case raises an error.", least=0)
     slow: bool = setting(False, explain="Whether cases must be alone.")
@@ -37,7 +37,7 @@ class Toy(Experiment[ToySettings]):
     settings = ToySettings
 
     def cases(self, settings: ToySettings) -> Sequence[Case]:
-        names = ("scale", "wait", "trace", "broken", "slow")
+        names = ("scale", "meeting", "trace", "broken", "slow")
         return [{"p": p, **{name: getattr(settings, name) for name in names}} for p in settings.counts]
 
     def measure(self, case: Case) -> Sequence[Row]:
@@ -48,7 +48,8 @@ class Toy(Experiment[ToySettings]):
         if case["trace"]:
             with Path(case["trace"]).open("a") as file:
                 file.write(f"{case['p']} {os.getpid()}\n")
-        time.sleep(case["wait"])
+        if case["meeting"]:
+            arrive(case["meeting"])
         return [{"error": case["scale"] / case["p"], "bound": 1 / case["p"]}]
 
     def findings(self, table: Table, settings: ToySettings) -> Sequence[Finding]:

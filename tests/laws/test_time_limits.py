@@ -9,9 +9,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
-import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -19,24 +18,23 @@ import torch
 
 import attnforge as af
 from attnforge import effort
+from tests.clock import Clock
 
 AFTER = 60  # looks after the end: every construction that is left to be tried looks once, a search a few times
 
 
-@dataclass
-class Clock:
+class Counting(Clock):
     """A second passes at every look; ``stretches`` are calls of what is counted between two looks."""
 
-    looks: int = 0
-    work: int = 0
-    stretches: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__(tick=1.0)
+        self.work, self.stretches = 0, list[int]()
 
-    def monotonic(self) -> float:
+    def look(self) -> float:
         """The time: how often it was asked for."""
-        self.looks += 1
         self.stretches.append(self.work)
         self.work = 0
-        return float(self.looks)
+        return super().look()
 
     @property
     def longest(self) -> int:
@@ -104,10 +102,11 @@ LAWS = {
 }
 
 
-def timed(law: Law, patch: pytest.MonkeyPatch, muted: bool = False) -> Clock:
+def timed(law: Law, patch: pytest.MonkeyPatch, muted: bool = False) -> Counting:
     """The clock after the call: what it returned, or that it was out of time, does not matter."""
-    clock = Clock()
-    patch.setattr(effort, "time", types.SimpleNamespace(monotonic=clock.monotonic))
+    clock = Counting()
+    Clock().install(patch)
+    clock.install(patch, "effort")
     module, _, name = law.counted.partition(":")
     owner = importlib.import_module(module)
     for part in name.split(".")[:-1]:
@@ -142,9 +141,9 @@ def test_a_loop_without_looks_breaks_the_law(name, monkeypatch):
     assert timed(LAWS[name], monkeypatch, muted=True).longest > LAWS[name].most
 
 
-def test_a_check_that_is_out_of_time_is_undecided_and_tells_how_far_it_was(monkeypatch):
+def test_a_check_that_is_out_of_time_is_undecided_and_tells_how_far_it_was(clock):
     said = list[float]()
-    monkeypatch.setattr(effort, "time", types.SimpleNamespace(monotonic=Clock().monotonic))
+    clock.tick = 1.0
     found = af.check(PATHS["gelu"], timeout=40, progress=lambda fraction, _: said.append(fraction))
     assert found.verdict == "undecided"
     assert "enclosing registers unfinished when time was up" in found.reason
@@ -152,8 +151,7 @@ def test_a_check_that_is_out_of_time_is_undecided_and_tells_how_far_it_was(monke
     assert said == sorted(said)
 
 
-def test_what_would_pass_the_end_is_not_begun(monkeypatch):
-    monkeypatch.setattr(effort, "time", types.SimpleNamespace(monotonic=lambda: 0.0))
+def test_what_would_pass_the_end_is_not_begun(clock):
     with effort.until(10):
         effort.check_time("a step", 9.9)
         with pytest.raises(af.OutOfTimeError, match="a step unfinished"):

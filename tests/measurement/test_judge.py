@@ -32,8 +32,11 @@ def test_a_run_that_is_not_a_number_errs_infinitely_and_ends_it(value):
     assert (broken.error, broken.at.tolist(), broken.left) == (np.inf, [0.75], 0)
 
 
-def test_no_time_is_no_evaluations():
-    late = judge(lambda x: x[:, 0], None, seconds=1e-9)
+def test_no_time_is_no_evaluations(clock):
+    late = judge(lambda x: x[:, 0], None, seconds=2.0)
+    clock.passes(1.0)
+    assert (late.left > 0, late.fraction) == (True, 0.5)
+    clock.passes(1.0)
     assert (late.left, late.fraction) == (0, 1.0)
 
 

@@ -86,10 +86,9 @@ def test_sums_are_drawn_on_the_diagonal_with_their_size():
     assert f"{net.heads} heads, {net.anchors} anchors" in figure.get_suptitle()
 
 
-def test_a_slow_function_is_sampled_less(monkeypatch):
+def test_a_slow_function_is_sampled_less(clock):
     net = af.compile(lambda x: np.sin(3 * x), {"x": (0, 1)}, tol=1e-3)
-    clock = iter(range(0, 10_000, 100))
-    monkeypatch.setattr("attnforge.plot.sampling.time.perf_counter", lambda: next(clock))
+    clock.tick = 100.0
     assert len(line(net).axes[0].get_lines()[0].get_xdata()) == 65
 
 

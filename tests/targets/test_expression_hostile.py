@@ -6,7 +6,6 @@ import ast
 import copy
 import pickle
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ import attnforge.targets.expression as expression
 from attnforge.errors import TargetError
 from attnforge.targets.expression import derivative, enclose, evaluate, parse, to_text
 from attnforge.targets.expression.functions import FUNCTIONS
+from tests.clock import at_most
 
 HOSTILE = [
     "__import__('os').system('x')",
@@ -124,6 +124,7 @@ HOSTILE = [
     "x # y",
     "`x`",
 ]
+CALLS = 20 * max(map(len, HOSTILE))  # for each character of the longest
 PLAIN_NAMES = {"nan", "inf"}  # names like any other: they mean a variable, never a number
 
 
@@ -131,10 +132,8 @@ PLAIN_NAMES = {"nan", "inf"}  # names like any other: they mean a variable, neve
     "text", [text for text in HOSTILE if text not in PLAIN_NAMES], ids=lambda text: repr(text[:30])
 )
 def test_refused_with_a_caret(text):
-    started = time.perf_counter()
-    with pytest.raises(TargetError) as caught:
+    with at_most(CALLS), pytest.raises(TargetError) as caught:
         parse(text)
-    assert time.perf_counter() - started < 1.0
     message = str(caught.value)
     assert "column" in message
     assert message.split("\n")[2].strip() == "^"
@@ -198,14 +197,17 @@ def test_the_deepest_accepted_trees_do_not_exhaust_the_stack(text):
 
 
 def test_huge_intermediate_numbers_cost_nothing():
-    started = time.perf_counter()
+    with at_most(4_000 * (5 + 2 * len(FUNCTIONS))):  # for each of the texts
+        _enclose_huge_numbers()
+
+
+def _enclose_huge_numbers():
     for text in ["exp(exp(exp(exp(x))))", "(((x^64)^64)^64)^64", "2^2^2^2^2^x", "tan(exp(exp(x)))", "x^exp(exp(x))"]:
         enclose(parse(text), {"x": arb(1000)})
         evaluate(parse(text), {"x": 1000.0})
     for name in [name for name, function in FUNCTIONS.items() if function.arity == 1 and not function.operator]:
         for minus in ["", "-"]:
             enclose(parse(f"{name}({minus}((((x^64)^64)^64)^64)^64)"), {"x": arb(1000)})
-    assert time.perf_counter() - started < 2.0
 
 
 def test_the_package_contains_no_evaluation():

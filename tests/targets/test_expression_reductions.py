@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
 from attnforge.errors import TargetError
 from attnforge.targets.expression import evaluate, parse, parse_program, to_text
+from tests.clock import at_most
 
 NAMES = ("x[0]", "x[1]", "x[2]", "y[0]", "y[1]", "y[2]", "z[0]", "t", "norm")
+NODE = 60  # calls for each node that a text may become
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,8 @@ def test_without_names_the_text_says_how_long_vectors_are():
     ],
 )
 def test_refusals(text, names, match):
-    started = time.perf_counter()
-    with pytest.raises(TargetError, match=match):
+    with at_most(NODE * 2000), pytest.raises(TargetError, match=match):
         parse(text, names)
-    assert time.perf_counter() - started < 1.0
 
 
 def test_several_outputs():
@@ -140,14 +138,12 @@ def test_refused_vectors_of_programs(text, match):
 
 
 def test_many_reductions_of_one_large_part_are_refused_in_time():
-    started = time.perf_counter()
-    with pytest.raises(TargetError, match="at most 200000"):
-        parse_program(f"t = x{'+ x' * 50_000}; [{','.join(['sum(t)'] * 10_000)}]", ("x",))
-    assert time.perf_counter() - started < 10
+    text = f"t = x{'+ x' * 50_000}; [{','.join(['sum(t)'] * 10_000)}]"
+    with at_most(NODE * 200_000), pytest.raises(TargetError, match="at most 200000"):
+        parse_program(text, ("x",))
 
 
 def test_names_without_brackets_are_found_in_linear_time():
-    started = time.perf_counter()
-    with pytest.raises(TargetError):
-        parse_program(f"[{'a' * 1_000_000} + {'b ' * 1_000_000}")
-    assert time.perf_counter() - started < 10
+    text = f"[{'a' * 1_000_000} + {'b ' * 1_000_000}"
+    with at_most(4 * len(text)), pytest.raises(TargetError):
+        parse_program(text)

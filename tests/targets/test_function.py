@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -132,16 +133,23 @@ def test_a_torch_function_goes_through_the_evaluation(tmp_path):
     assert len(later.points) == 2 + 2 + 5  # NumPy was tried, two points to learn the shape, five to check the cache
 
 
-def test_workers_compute_a_slow_function():
-    def slow(x):
-        import time
+def test_workers_compute_a_slow_function(clock, tmp_path):
+    """It takes long enough to be sent when it is called here, for two points that tell what it returns."""
+    here, trace = os.getpid(), tmp_path / "trace"
 
-        time.sleep(0.03 * len(x))
+    def slow(x):
+        if os.getpid() == here:
+            clock.passes(0.03 * len(x))
+        with trace.open("a") as file:
+            file.write(f"{os.getpid()} {len(x)}\n")
         return np.cos(x)
 
     points = np.linspace(-1, 1, 20)[:, None]
     target = Function(slow, LINE, plain=True, evaluation=Evaluation(workers=2))
     assert np.array_equal(target.values(points), np.cos(points[:, 0]))
+    asked = [tuple(map(int, line.split())) for line in trace.read_text().splitlines()]
+    assert asked[0] == (here, 2)
+    assert sum(rows for process, rows in asked if process != here) >= 8
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from contextlib import aclosing
 
 from attnforge.web.workers import Workers
@@ -10,11 +11,24 @@ QUICK = json.dumps({"function": "x", "domain": {"x": [0, 1]}, "p": 3})
 SLOW = json.dumps({"function": "sin(8*x)", "domain": {"x": [-1, 1]}, "p": 512})
 
 
-async def last(workers: Workers, job: str, request: str, seconds: float = 60.0, is_long: bool = False) -> dict:
+NEVER = math.inf  # seconds
+AT_ONCE = 1e-9
+
+
+async def last(
+    workers: Workers,
+    job: str,
+    request: str,
+    seconds: float = NEVER,
+    is_long: bool = False,
+    begun: asyncio.Event | None = None,
+) -> dict:
     found: dict = {}
     async with aclosing(workers.run(job, request, seconds, is_long)) as messages:
         async for message in messages:
             found = message
+            if begun is not None:
+                begun.set()
     return found
 
 
@@ -22,11 +36,12 @@ async def story() -> None:
     async with Workers(2).running() as workers:
         assert "result" in await last(workers, "line", QUICK)
         # Time is up: the process is ended, and another one serves.
-        assert "longer" in (await last(workers, "temperature", SLOW, 0.2, True))["error"]["message"]
+        assert "longer" in (await last(workers, "temperature", SLOW, AT_ONCE, True))["error"]["message"]
         assert "result" in await last(workers, "line", QUICK)
         # A reader leaves in the middle of a job.
-        job = asyncio.create_task(last(workers, "temperature", SLOW, 60.0, True))
-        await asyncio.sleep(0.3)
+        begun = asyncio.Event()
+        job = asyncio.create_task(last(workers, "temperature", SLOW, NEVER, True, begun))
+        await begun.wait()
         job.cancel()
         await asyncio.wait({job})
         assert job.cancelled()
@@ -37,8 +52,9 @@ async def story() -> None:
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert all("result" in each for each in found[:-1])
         # Long work leaves a process to quick work.
-        long = [asyncio.create_task(last(workers, "temperature", SLOW, 60.0, True)) for _ in range(3)]
-        await asyncio.sleep(0.3)
+        begun = asyncio.Event()
+        long = [asyncio.create_task(last(workers, "temperature", SLOW, NEVER, True, begun)) for _ in range(3)]
+        await begun.wait()
         assert "result" in await last(workers, "line", QUICK)
         assert not any(each.done() for each in long)
         for each in long:
@@ -48,10 +64,10 @@ async def story() -> None:
 
 
 async def slow_reader() -> None:
-    async with Workers(1).running() as workers, aclosing(workers.run("line", QUICK, 60.0, False)) as messages:
+    async with Workers(1).running() as workers, aclosing(workers.run("line", QUICK, NEVER, False)) as messages:
         async for message in messages:
             if "result" in message:  # and before it is read to its end, others are served
-                assert "result" in await asyncio.wait_for(last(workers, "line", QUICK), 60.0)
+                assert "result" in await last(workers, "line", QUICK)
 
 
 def test_a_slow_reader_holds_no_process() -> None:

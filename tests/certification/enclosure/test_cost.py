@@ -11,11 +11,12 @@ from attnforge.certification.enclosure.several_inputs import supremum_box
 
 
 @pytest.mark.parametrize(("text", "tol"), [("sin(8*x)", 1e-8), ("1/(1 + 25*x^2)", 1e-6)])
-def test_cells_of_one_input(text, tol):
+def test_cells_of_one_input(text, tol, clock):
     """About as many as there are: within a factor of five, looked at or kept."""
     net = af.compile(text, {"x": (-1, 1)}, tol=tol, construction="tensor_grid")
     line = as_line(net.network, net.target, net.domain, machine("float64"))
     kept = len(supremum(line.heads, line.tree, line.forms, line.lower, line.upper).lower)
+    clock.tick = 1.0  # for a batch of cells
     found = cost(net.network, net.target, net.domain)
     assert kept / 5 <= found.cells <= 5 * kept
     assert 0 < found.seconds <= found.most_seconds

@@ -12,6 +12,7 @@ import pytest
 from attnforge.experiments.constructed_vs_trained import ConstructedVsTrained, ConstructedVsTrainedSettings
 from attnforge.experiments.constructed_vs_trained.task import Task
 from attnforge.experiments.settings import quick
+from tests.clock import Clock
 from tests.experiments.constructed_vs_trained.softmax import softmax_over_anchors
 
 EXPERIMENT = ConstructedVsTrained()
@@ -25,7 +26,8 @@ def test_cases_are_distinct_scalars_and_all_but_the_continued_are_timed_alone() 
     assert {case["kind"] for case in cases if not EXPERIMENT.alone(case)} == {"continued"}
 
 
-def test_constructed_rows() -> None:
+def test_constructed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(tick=1.0).install(monkeypatch, "experiments.constructed_vs_trained.timing")
     hard, mean, guessed = (
         EXPERIMENT.measure({"kind": kind, "heads": 1, "seed": 0, "task": 1})[0]
         for kind in ("hard", "mean", "estimated")
@@ -38,7 +40,7 @@ def test_constructed_rows() -> None:
     assert number(guessed, "mse") == pytest.approx(number(mean, "mse"), rel=1e-6)
     for row in (hard, mean, guessed):
         assert number(row, "error") <= number(row, "bound") < 0.5
-        assert 0 < number(row, "seconds") < number(row, "proved_seconds") < 2
+        assert 0 < number(row, "seconds") < number(row, "proved_seconds")
 
 
 def test_training_from_the_construction_and_from_nothing() -> None:
