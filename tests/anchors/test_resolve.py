@@ -66,7 +66,7 @@ def test_a_kink_cuts_the_interval_in_two(tol):
     (edge,) = found.edges
     assert (edge.at, edge.order) == (0.0, 1)
     assert edge.jump == pytest.approx(2.0, rel=1e-9)
-    assert found.evaluations <= 230
+    assert found.evaluations <= 255  # 24 of them close to the kink
     assert len(found.panels.nodes) <= 43
 
 

@@ -95,10 +95,10 @@ def evenly(lower: Array, upper: Array, cells: int = CELLS) -> tuple[Array, Array
     [[0.0, 0.5], [0.5, 1.0]]
     """
     pieces = max(1, int(cells ** (1 / len(lower)) + 1e-9))
-    edges = [np.linspace(a, b, pieces + 1) for a, b in zip(lower, upper, strict=True)]
-    sides = ([edge[:-1] for edge in edges], [edge[1:] for edge in edges])
-    low, high = (np.stack([axis.ravel() for axis in np.meshgrid(*side, indexing="ij")], axis=1) for side in sides)
-    return low, high
+    edges = np.linspace(lower, upper, pieces + 1)
+    count, axes = pieces ** len(lower), np.arange(len(lower))
+    places = np.arange(count)[:, None] // pieces ** axes[::-1] % pieces  # NumPy's own grids have 32 axes at most
+    return edges[places, axes], edges[places + 1, axes]
 
 
 @dataclass(frozen=True, eq=False)
