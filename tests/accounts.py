@@ -62,7 +62,9 @@ def worse(name: str, before: Account, now: Account) -> list[str]:
     if STATUSES.index(now["status"]) > STATUSES.index(before["status"]):
         return [f"{name}: {before['status']} became {now['status']}"]
     found = [
-        f"{name}: {before[size]} {size} became {now[size]}" for size in SIZES if now.get(size, 0) > before.get(size, 9e9)
+        f"{name}: {before[size]} {size} became {now[size]}"
+        for size in SIZES
+        if now.get(size, 0) > before.get(size, 9e9)
     ]
     if before.get("bound") is not None:
         rise = ROUNDING if name.partition(" [")[0] in ROUNDED else RISE

@@ -41,7 +41,7 @@ LOOSE = {"float64": 1.0, "float32": 1.0, "float16": 30.0, "bfloat16": 100.0}  # 
 RANDOM = 20  # random networks of the representation
 
 MAKE, ICL = af.constructions, af.in_context
-LINE, SQUARE, CUBE = ({name: (-1.0, 1.0) for name in names} for names in ("x", "xy", "xyz"))
+LINE, SQUARE, CUBE = (dict.fromkeys(names, (-1.0, 1.0)) for names in ("x", "xy", "xyz"))
 UNIT = af.Box(0.0, 1.0, shape=(2,))
 
 
@@ -139,7 +139,9 @@ IN_EVERY_DTYPE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "ridge": ("sum", _formula("sin(x + 2*y)", SQUARE, 1e-2, "ridge")),
     "additive": ("sum", _formula("sin(x) + y^2", SQUARE, 1e-2, "additive")),
     "additive of three": ("sum", _formula("exp(x) + abs(y) + z^3", CUBE, 1e-2, "additive")),
-    "sparse grid": ("sum", _formula("exp(-(a + b + c + d + g)/3)", dict.fromkeys("abcdg", (0, 1)), 5e-2, "sparse_grid")),
+    "sparse grid": (
+        "sum", _formula("exp(-(a + b + c + d + g)/3)", dict.fromkeys("abcdg", (0, 1)), 5e-2, "sparse_grid"),
+    ),
     "polynomial": ("row", _formula("x^3 - x", LINE, 1e-2, "polynomial")),
     "graph": ("graph", _formula("x*y*exp(-z^2)", CUBE, 1e-2, "graph")),
     "deep graph": ("graph", _formula("sin(x*y) + exp(-(x + z)^2)*y", CUBE, 1e-2, "graph")),
@@ -353,7 +355,7 @@ def built(name: str, dtype: str | None = None) -> Built:
     path = _folder() / f"{hashlib.sha256(f'{name} {dtype}'.encode()).hexdigest()[:20]}.pickle"
     with FileLock(path.with_suffix(".lock")):
         if path.exists():
-            return pickle.loads(path.read_bytes())  # noqa: S301  written below, by this user
+            return pickle.loads(path.read_bytes())
         result = _build(entry, dtype)
         _store(path, result)
         return result
@@ -394,7 +396,11 @@ def _folder() -> Path:
 def digest_of_sources() -> str:
     """Of all that decides what is built: sources, data, versions, and the instructions that libraries use here."""
     found = hashlib.sha256(repr(arithmetic()).encode())
-    for root in (CHECKOUT / "attnforge", CHECKOUT / "tests" / "catalogue.py", CHECKOUT / "tests" / "readers" / "networks.py"):
+    for root in (
+        CHECKOUT / "attnforge",
+        CHECKOUT / "tests" / "catalogue.py",
+        CHECKOUT / "tests" / "readers" / "networks.py",
+    ):
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
             if path.is_file() and path.suffix in (".py", ".json", ".npz", ".safetensors", ".csv"):
                 found.update(path.relative_to(CHECKOUT).as_posix().encode() + path.read_bytes())

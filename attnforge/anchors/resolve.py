@@ -257,8 +257,8 @@ def resolve(
 def _beside(edge: Edge, piece: _Piece, tol: float) -> Array:
     """Points on both sides of a kink, sixteen times closer each, which its parts must follow as well.
 
-    A slope that jumps by J at a place that is wrong by d, or at two places so far apart, errs by J d: the closest points
-    are tol/(4 J) away, so that what they do not see is below the tolerance.
+    A slope that jumps by J at a place that is wrong by d, or at two places so far apart, errs by J d: the closest
+    points are tol/(4 J) away, so that what they do not see is below the tolerance.
     """
     least = max(tol / (4 * max(edge.jump, tol)), 64 * float(np.spacing(max(abs(piece.lower), abs(piece.upper)))))
     reach = min(edge.at - piece.lower, piece.upper - edge.at)

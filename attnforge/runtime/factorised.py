@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from attnforge.lemmas.product import places
 from attnforge.network import Head
+from attnforge.runtime.compiling import is_affordable
 from attnforge.runtime.dense import HELD, asking_rows, joined, row_indices, wide
 from attnforge.runtime.tracing import is_plain, parts
 from attnforge.runtime.weights import keep
@@ -58,7 +59,8 @@ class FactorisedHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
-        if not torch.compiler.is_compiling() and len(asking) * sum(self.sizes) >= COMPILED:
+        many = len(asking) * sum(self.sizes) >= COMPILED
+        if not torch.compiler.is_compiling() and many and is_affordable("attnforge.runtime.product_loop"):
             half = wide(self.values) is not self.values
             if not half and asking.device.type == "cpu" and is_plain(asking, *self.buffers()):
                 return self._means(asking)

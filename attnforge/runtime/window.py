@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from attnforge.lemmas.window import MOST, Row, half_width
 from attnforge.network import Head
+from attnforge.runtime.compiling import is_affordable
 from attnforge.runtime.dense import HELD, asking_rows, attend, joined, row_indices
 from attnforge.runtime.tracing import is_plain, parts
 from attnforge.runtime.weights import keep
@@ -70,7 +71,7 @@ class WindowHead(nn.Module):
             query, keys = self._maps
             return attend((asking @ query)[None, None], keys, self.values.flatten(1).T[None, None])[0, 0].T
         large = here and len(asking) * math.prod(self.counts) >= COMPILED
-        if not (large and is_plain(asking, *self.buffers())):
+        if not (large and is_plain(asking, *self.buffers()) and is_affordable("attnforge.runtime.window_loop")):
             some = parts(asking, max(1, HELD // math.prod(self.counts)))
             return joined([self._mean(part) for part in some], 1)
         from attnforge.runtime.window_loop import line, product  # numba takes a second to import

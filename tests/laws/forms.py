@@ -17,7 +17,10 @@ TOKENS, EXAMPLES, LENGTH = 3, 8, 6  # of sequences of any length, of prompts, of
 PROMPTS = "one model with check, encode and decode: networks of prompts are drawn, searched and enclosed as others are"
 PROGRAMS = "programs as models: saved as alphabet and tables, certified, measured and drawn as others are"
 
+EMULATED = "a figure of tokens that attend to each other; or the heads in a prompt go"
+
 GAPS: dict[tuple[str, str], str] = {
+    ("head in a prompt", "plot"): EMULATED,
     **{("prompt", law): PROMPTS for law in ("measure", "attack", "diagnose", "plot")},
     **{
         ("program", law): PROGRAMS
@@ -33,6 +36,8 @@ def form(net: Any) -> str:
         return "program"
     if net.target.layout == "prompt":
         return "prompt"
+    if hasattr(net.target, "tokens"):
+        return "head in a prompt"
     if net.network.context is not None:
         return "two inputs"
     if hasattr(net.target, "points"):
@@ -53,7 +58,7 @@ def given(net: Any, count: int = 40, seed: int = 0) -> tuple[Any, ...]:
             return (net.target.points,)
         case "two inputs":
             return tuple(net.target.split(spread(net.domain, rng, count)))
-    return (spread(of_one_length(net), rng, count),)
+    return (spread(of_one_length(net), rng, count),)  # points, or rows of tokens
 
 
 def of_one_length(net: Any) -> af.Box:

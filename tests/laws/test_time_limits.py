@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -156,3 +157,17 @@ def test_what_would_pass_the_end_is_not_begun(clock):
         effort.check_time("a step", 9.9)
         with pytest.raises(af.OutOfTimeError, match="a step unfinished"):
             effort.check_time("a step", 10.1)
+
+
+def test_no_loop_is_compiled_that_may_not_end_in_time(monkeypatch, clock):
+    """At its first use on a machine numba takes longer than many a limit; torch gives the same numbers."""
+    loop = "attnforge.runtime.product_loop"
+    net = af.constructions.tensor_grid("exp(x + y)", dict.fromkeys("xy", (-1, 1)), anchors=(13, 13))
+    module, points = net.module(), torch.rand(2**14, 2, dtype=torch.float64)
+    monkeypatch.delitem(sys.modules, loop, raising=False)
+    with effort.until(6):
+        by_torch = module(points)
+    assert loop not in sys.modules
+    by_loop = module(points)
+    assert loop in sys.modules
+    torch.testing.assert_close(by_torch, by_loop, rtol=1e-12, atol=1e-12)
