@@ -17,16 +17,14 @@ from attnforge import in_context
 from attnforge import programs as p
 from attnforge.compiler import Compiled
 from attnforge.targets.joint import JointFunction
-from tests.laws.cases import PROVED
+from tests.catalogue import CALM, IN_EVERY_DTYPE, LOOSE, network
 from tests.readers.built import SLACK
 
 Array = np.typing.NDArray[np.float64]
 Inputs = tuple[Tensor, ...]
 
-MAKE, LINE, SQUARE = af.constructions, {"x": (-1, 1)}, {"x": (-1, 1), "y": (-1, 1)}
 POINTS = int(os.environ.get("ATTNFORGE_EXAMPLES", "150"))
 MIDDLES = 60  # along a diagonal, at most
-LOOSE = {"float64": 1.0, "float32": 1.0, "float16": 30.0, "bfloat16": 100.0}  # times the tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,101 +51,7 @@ class Subject:
         return float(np.nan_to_num(over, nan=np.inf).max(initial=-np.inf))
 
 
-def _module(net: torch.nn.Module) -> nn.Module:
-    with torch.no_grad():
-        for i, weight in enumerate(net.parameters()):
-            weight.copy_(torch.cos(torch.arange(1, weight.numel() + 1) * (i + 1.0)).reshape(weight.shape))
-    return net.double()
-
-
-def _pairs(keys: Array, query: Array) -> Array:
-    return np.asarray(np.sin(keys[..., 0] * query[..., 0]))
-
-
-def _wave(x: Array) -> Array:
-    return np.asarray(np.sin(3 * x[..., 0]) * x[..., 1])
-
-
-def _same(tokens: Array) -> Array:
-    return tokens
-
-
-def _fitted(text: str, domain: Any, tol: float | None = None, **options: Any) -> Callable[[str], Compiled]:
-    if "anchors" in options:
-        return lambda dtype: MAKE.tensor_grid(text, domain, dtype=dtype, effort=PROVED, **options)
-    return lambda dtype: af.compile(text, domain, tol * LOOSE[dtype], dtype=dtype, effort=PROVED, **options)
-
-
-def _relu(*layers: nn.Module) -> Callable[[str], Compiled]:
-    box = af.Box(-1.0, 1.0, shape=(layers[0].in_features,))
-    return lambda dtype: MAKE.relu_network(_module(nn.Sequential(*layers)), box, dtype=dtype, effort=PROVED)
-
-
-UNIT = af.Box(0.0, 1.0, shape=(2,))
-CUBE = dict.fromkeys("xyz", (-1, 1))
-ROW = {"effort": PROVED, "domain": af.Box(-2.0, 3.0)}
-
-COMPILED: dict[str, Callable[[str], Compiled]] = {
-    "row of 84": _fitted("exp(2*x)", {"x": (-3, -1)}, anchors=80),
-    "row of 200": _fitted("sin(3*x)", LINE, anchors=200),
-    "row of 65": _fitted("sqrt(x + 2)", LINE, anchors=61),
-    "row of 300": _fitted("sin(9*x)", {"x": (0, 3)}, anchors=280),
-    "sine": _fitted("sin(3*x)", LINE, 1e-3),
-    "bell": _fitted("exp(-x^2)", {"x": (-3, 3)}, 1e-3),
-    "large values": _fitted("1000*cos(x)", {"x": (0, 3)}, 1.0),
-    "tiny values": _fitted("1e-6*cos(x)", {"x": (0, 3)}, 1e-8),
-    "minute values": lambda dtype: af.compile(
-        "1e-36*cos(x)" if dtype != "float64" else "1e-306*cos(x)",
-        {"x": (0, 3)},
-        {"float64": 3e-307}.get(dtype, 3e-37),
-        dtype=dtype,
-        effort=PROVED,
-    ),
-    "grid": _fitted("sin(3*x)*cos(2*y)", SQUARE, 1e-3, construction="tensor_grid"),
-    "fine grid": _fitted("exp(x + y)", SQUARE, anchors=(13, 13)),
-    "grid of three": _fitted("x*y*z", CUBE, 1e-1, construction="tensor_grid"),
-    "ridge": _fitted("sin(x + 2*y)", SQUARE, 1e-2, construction="ridge"),
-    "additive": _fitted("sin(x) + y^2", SQUARE, 1e-2, construction="additive"),
-    "additive of three": _fitted("exp(x) + abs(y) + z^3", CUBE, 1e-2, construction="additive"),
-    "sparse grid": _fitted("exp(-(a + b + c + d + g)/3)", dict.fromkeys("abcdg", (0, 1)), 5e-2),
-    "polynomial": _fitted("x^3 - x", LINE, 1e-2, construction="polynomial"),
-    "graph": _fitted("x*y*exp(-z^2)", CUBE, 1e-2, construction="graph"),
-    "deep graph": _fitted("sin(x*y) + exp(-(x + z)^2)*y", CUBE, 1e-2, construction="graph"),
-    "graph of kinks": _fitted("max(x, y)*abs(z) + relu(x - z)", CUBE, 1e-2, construction="graph"),
-    "relu": _relu(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1)),
-    "deep relu": _relu(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2)),
-    "leaky relu": _relu(nn.Linear(2, 3), nn.LeakyReLU(0.125), nn.Linear(3, 1)),
-    "hardtanh": _relu(nn.Linear(2, 3), nn.Hardtanh(-0.25, 0.5), nn.Linear(3, 1)),
-    "truncated": lambda dtype: MAKE.truncated_linear([1.0], 0.25, -1, 2, anchors=8, dtype=dtype, **ROW),
-    "truncated, many": lambda dtype: MAKE.truncated_linear([1.0], 0.25, -1, 2, anchors=100, dtype=dtype, **ROW),
-    "truncated, window": lambda dtype: MAKE.truncated_linear([1.0], 0.25, -1, 2, anchors=3000, dtype=dtype, **ROW),
-    "truncated, tokens": lambda dtype: MAKE.truncated_linear(
-        [[1.0], [0.5]], [0.1, 0.2], -1, 2, anchors=4, dtype=dtype, **ROW
-    ),
-    "truncated, literal": lambda dtype: MAKE.truncated_linear(
-        [1.0], 0.25, -1, 2, anchors=6, layout="literal", dtype=dtype, **ROW
-    ),
-    "multihead": lambda dtype: MAKE.multihead_truncated_linear(
-        [1.0], 0.25, -1, 2, tokens=6, heads=2, dtype=dtype, **ROW
-    ),
-    "gate": lambda dtype: MAKE.gate([1.0, -0.5], 0.25, -1, 2, domain=af.Box(-3, 3), dtype=dtype, effort=PROVED),
-    "gate, literal": lambda dtype: MAKE.gate(
-        [[1.0, 0.5]], 0.1, -1, 2, layout="literal", domain=af.Box(-3, 3), dtype=dtype, effort=PROVED
-    ),
-    "two layers": lambda dtype: MAKE.two_layer(_wave, UNIT, grid=3, lipschitz=3.2, dtype=dtype, effort=PROVED),
-    "softmax tail": lambda dtype: MAKE.softmax_tail(_wave, UNIT, grid=3, lipschitz=3.2, dtype=dtype, effort=PROVED),
-    "convex": lambda dtype: MAKE.max_affine("x^2", af.Box(-1.0, 1.0), cells=4, dtype=dtype, effort=PROVED),
-    "sequence": lambda dtype: MAKE.max_affine(
-        _same, af.Box(0, 1, shape=(2, 1)), cells=3, lipschitz=1.0, dtype=dtype, effort=PROVED
-    ),
-    "cross": lambda dtype: MAKE.cross_attention(
-        _pairs, *(af.Box(0, end, shape=(1,)) for end in (1, 2)), grid=9, lipschitz=3, dtype=dtype, effort=PROVED
-    ),
-    "multiplier": lambda dtype: MAKE.multiplier(keys=3, dtype=dtype, effort=PROVED),
-    "exponential": lambda dtype: MAKE.exponential([(0, 1), (-1, 0)], dtype=dtype, effort=PROVED),
-    "logistic": lambda dtype: MAKE.logistic([1.0, -2.0], 0.5, domain=af.Box(-1.0, 1.0), dtype=dtype, effort=PROVED),
-    "clamp": _fitted("clamp(3*x - 1, -1, 1)", LINE, 1e-2),
-}
+ROW: dict[str, Any] = {"effort": CALM, "domain": af.Box(-2.0, 3.0)}
 
 
 def _of_net(net: Compiled) -> Subject:
@@ -201,7 +105,7 @@ def coarser(subject: Subject, dtype: torch.dtype) -> Subject | None:
 
 
 def _sharded(dtype: str) -> Subject:
-    net = MAKE.truncated_linear([1.0], 0.25, -1, 2, anchors=200, dtype=dtype, **ROW)
+    net = af.constructions.truncated_linear([1.0], 0.25, -1, 2, anchors=200, dtype=dtype, **ROW)
     bound = af.certify(net, kernel="sharded").bound
 
     def make(dtype: Any = None, **options: Any) -> nn.Module:
@@ -211,7 +115,7 @@ def _sharded(dtype: str) -> Subject:
 
 
 def _windowed(dtype: str) -> Subject:
-    net = MAKE.truncated_linear([1.0], 0.25, -1, 2, anchors=300, dtype=dtype, **ROW)
+    net = af.constructions.truncated_linear([1.0], 0.25, -1, 2, anchors=300, dtype=dtype, **ROW)
     bound = af.certify(net, kernel="window").bound
 
     def make(dtype: Any = None, **options: Any) -> nn.Module:
@@ -266,7 +170,7 @@ def _kernel(kernel: str, examples: int) -> Callable[[str], Subject]:
 
 def _prompt_formula(dtype: str) -> Subject:
     tol = 1e-3 if dtype in ("float64", "float32") else 0.5
-    net = af.compile("tokens.mean(x*y)*q", dict.fromkeys("xyq", (0, 1)), tol, query=["q"], dtype=dtype, effort=PROVED)
+    net = af.compile("tokens.mean(x*y)*q", dict.fromkeys("xyq", (0, 1)), tol, query=["q"], dtype=dtype, effort=CALM)
     rng = np.random.default_rng(3)
     x, q = rng.uniform(size=(40, 6, 2)), rng.uniform(size=(40, 1))
     x[:10], q[:10] = x[:10].round(), q[:10].round()
@@ -343,13 +247,16 @@ OTHERS: dict[str, Callable[[str], Subject]] = {
     "reverse": _program("reverse", lambda given: given[::-1]),
     "sort": _program("sort", sorted),
 }
-NETWORKS = (*COMPILED, *OTHERS)
+NETWORKS = (*IN_EVERY_DTYPE, *OTHERS)
 
 
 @cache
 def subject(name: str, dtype: str) -> Subject | None:
     """The network in that dtype, made once; None where it is refused, or nothing is proved of it."""
+    if name in IN_EVERY_DTYPE:
+        net = network(name, dtype)
+        return None if net is None or net.certificate.bound is None else _of_net(net)
     try:
-        return _of_net(COMPILED[name](dtype)) if name in COMPILED else OTHERS[name](dtype)
+        return OTHERS[name](dtype)
     except af.AttnforgeError:
         return None
