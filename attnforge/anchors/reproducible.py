@@ -28,6 +28,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 SLICES = 3  # of at least 20 bits each for up to 2^13 terms: together finer than the roundoff of a sum
+PIECE = 2**14  # numbers at a time: what is in between stays in the cache
 TINY = float(np.finfo(np.float64).tiny)
 LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")  # 33 bits: k times it is exact
 LEAST = -745.2  # whose exponential is zero
@@ -52,7 +53,13 @@ def exponential(x: Array) -> Array:
     >>> exponential(np.array([0.0, -1.0, -np.inf])).tolist()
     [1.0, 0.36787944117144233, 0.0]
     """
-    x = np.maximum(x, LEAST)
+    flat, found = x.ravel(), np.empty(x.size)
+    for i in range(0, x.size, PIECE):
+        found[i : i + PIECE] = _exponential(np.maximum(flat[i : i + PIECE], LEAST))
+    return found.reshape(x.shape)
+
+
+def _exponential(x: Array) -> Array:
     turns = np.rint(x * (1 / math.log(2)))
     high, low = x - turns * LN2_HIGH, turns * LN2_LOW
     r = high - low
