@@ -6,13 +6,15 @@ until saturation (approximate approximations, Maz'ya and Schmidt). W is ill-cond
 domain: singular values below ``cut`` times the largest are dropped, which keeps the values tame. Coarse
 cuts are preferred.
 
-Rounding of W v is proportional to the values. A residual that is not far above it, :data:`NOISY` roundings, is one that
-another order of additions would change, and with it what is chosen: there the fit is made once more, in arithmetic that
-is the same on every processor (:mod:`attnforge.anchors.reproducible`).
+Rounding of W v is proportional to the values, and rounding of W turns the spaces that singular values belong to, by
+about u times the condition. Where one of the two is not far below the residual, by :data:`NOISY`, another order of
+additions would change it, and with it what is chosen: there the fit is made once more, in arithmetic that is the same
+on every processor (:mod:`attnforge.anchors.reproducible`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +29,9 @@ Array = npt.NDArray[np.float64]
 
 FASTEST = 2.5e-11  # seconds an operation of a decomposition takes, at least
 TINY = float(np.finfo(np.float64).tiny)  # a singular value may be zero; no cut keeps it
-NOISY = 2.0**-39  # 2^14 roundoffs of the size of values: residuals below are told to less than four digits
+NOISY = 2.0**-39  # 2^14 roundoffs: residuals that are no further above rounding are known to less than four digits
+ILL = 2.0**20  # the condition from which values have no more than 33 bits in common; QLP and singular values agree there
+HELPS = 0.9  # times the residual of a coarser cut: a finer one that leaves more of it is of no use
 FINEST_CUT = 4e-16  # below the rounding of the weights, singular values are noise
 
 
@@ -50,10 +54,10 @@ class Samples:
         rows, anchors = len(self.fit_at), len(axis)
         check_time("fitting values", FASTEST * anchors**2 * (4 * rows + 8 * anchors))
         weights = axis.weights(self.fit_at)
-        fits = self._by(Spectrum.of(weights), axis, weights, cuts)
-        if not any(fit.residual < NOISY * fit.size for fit in fits):
+        fits = _useful(self._by(Spectrum.of(weights), axis, weights, cuts))
+        if not any(fit.is_noisy for fit in fits):
             return fits
-        return self._by(Decomposition.of(weights), axis, weights, cuts)
+        return _useful(self._by(Decomposition.of(weights), axis, weights, cuts))
 
     def _by(self, factors: Factors, axis: Axis, weights: Array, cuts: Array) -> list[Fit]:
         """The fits by a decomposition of the weights."""
@@ -67,7 +71,7 @@ class Samples:
         residuals = missed.max(axis=(0, 2)).tolist()
         sums = factors.multiplied(weights, np.abs(values)).reshape(len(weights), len(ranks), -1)
         return [
-            Fit(self, axis, residual, cut, float(s[0] / s[rank - 1]), size, type(factors))
+            Fit(self, axis, residual, cut, float(s[0] / s[rank - 1]), size, rank)
             for residual, size, (rank, cut) in zip(residuals, sums.max(axis=(0, 2)).tolist(), ranks.items(), strict=True)
         ]
 
@@ -121,8 +125,8 @@ class Fit:
 
     ``condition`` is the ratio of the largest to the smallest singular value kept: a relative error of the samples grows
     by at most that much in the values, and not at all in the output. ``size`` is the largest sum of weights times
-    absolute values: rounding in a run is about that much times the roundoff. ``factors`` is what the weights are
-    decomposed by.
+    absolute values: rounding in a run is about that much times the roundoff. ``rank`` counts the singular values
+    kept.
     """
 
     samples: Samples
@@ -131,7 +135,12 @@ class Fit:
     cut: float
     condition: float
     size: float
-    factors: type[Factors]
+    rank: int
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether another order of additions would change the residual by more than a part in 10^4."""
+        return self.residual < NOISY * self.size or NOISY * self.condition > 1
 
     def values(self, at_nodes: Array) -> Array:
         """Values (p, ...) of the anchors from values (M, ...) of f at the nodes.
@@ -139,11 +148,19 @@ class Fit:
         In two steps: rounding of the projection is then divided by the small singular values and multiplied by them
         again in the output, whereas a matrix from nodes to anchors would carry rounding of the size of its entries.
         """
-        factors = self.factors.of(self.axis.weights(self.samples.fit_at))
-        rank = int((factors.sizes >= self.cut * factors.sizes[0]).sum())
+        factors = (Decomposition if self.condition > ILL else Spectrum).of(self.axis.weights(self.samples.fit_at))
         flat = at_nodes.reshape(len(at_nodes), -1)
         projected = factors.multiplied(factors.projected(self.samples.basis), flat)
-        return factors.values(factors.solved(projected), rank).reshape(-1, *at_nodes.shape[1:])
+        return factors.values(factors.solved(projected), self.rank).reshape(-1, *at_nodes.shape[1:])
+
+
+def _useful(fits: Sequence[Fit]) -> list[Fit]:
+    """From coarse cuts to fine ones, those that leave clearly less than all before."""
+    useful = list[Fit]()
+    for fit in fits:
+        if not useful or fit.residual < HELPS * useful[-1].residual:
+            useful.append(fit)
+    return useful
 
 
 def cuts_between(coarsest: float, finest: float) -> Array:
