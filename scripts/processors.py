@@ -62,7 +62,7 @@ CLOSE, CLOSE_BOUND, CLOSE_ROUNDED = 1e-3, 1.01, 2.0  # three digits; bounds, and
 
 def networks() -> Builders:
     """What is built, by name: each builder gives a compiled network, or the network of a program."""
-    return {**_of_the_zoo(), **_of_the_registry(), **_of_the_readers(), **_of_the_pages(), **_by_counts()}
+    return {**_of_the_zoo(), **_of_the_registry(), **_of_the_readers(), **_of_the_pages(), **_near_rounding()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -123,7 +123,7 @@ VARIED = {name for setting in SETTINGS.values() for name in setting}
 
 
 def differences(here: Facts, there: Facts) -> Iterator[tuple[str, str, Any, Any, bool]]:
-    """Entry, what of it, both, and whether it may not differ: bounds within what is allowed are listed only from 0.1 %."""
+    """Entry, what of it, both, and whether that is wrong: of bounds within what is allowed, those 0.1 % apart."""
     for entry, first in here.items():
         second = there.get(entry, {})
         for what in sorted({*first, *second} - {"seconds", "error"}):
@@ -294,12 +294,16 @@ def _compiled(code: str) -> Iterator[tuple[list[Any], dict[str, Any]]]:
             yield given, {name: value for name, value in named.items() if name != "timeout"}
 
 
-def _by_counts() -> Builders:
-    """Numbers of anchors and no tolerance: nothing but rounding ends such a fit."""
+def _near_rounding() -> Builders:
+    """Tolerances close to rounding; and numbers of anchors without a tolerance, where only rounding ends the fit."""
     import attnforge as af
 
-    square = {"x": (0, 1), "y": (0, 1)}
-    return {f"anchors: {n}": partial(af.constructions.tensor_grid, "exp(x*y)", square, anchors=n) for n in (4, 6, 8)}
+    grid, square, line = af.constructions.tensor_grid, {"x": (0, 1), "y": (0, 1)}, {"x": (-1, 1)}
+    counts = [("exp(x*y)", square, 4), ("exp(x*y)", square, 6), ("log(x + 2)", line, 4), ("exp(3*x)", line, 8)]
+    tols = [("exp(3*x)", 1e-11), ("x^7", 1e-11), ("log(x + 2)", 1e-13)]
+    return {f"rounding: {f}, {n} anchors": partial(grid, f, box, anchors=n, effort="low") for f, box, n in counts} | {
+        f"rounding: {f}, {tol:g}": partial(grid, f, line, tol=tol, effort="low") for f, tol in tols
+    }
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ Array = npt.NDArray[np.float64]
 FASTEST = 2.5e-11  # seconds an operation of a decomposition takes, at least
 TINY = float(np.finfo(np.float64).tiny)  # a singular value may be zero; no cut keeps it
 NOISY = 2.0**-39  # 2^14 roundoffs: residuals that are no further above rounding are known to less than four digits
-ILL = 2.0**20  # the condition from which values have no more than 33 bits in common; QLP and singular values agree there
+ILL = 2.0**20  # the condition from which values have at most 33 bits in common; QLP and singular values agree there
 HELPS = 0.9  # times the residual of a coarser cut: a finer one that leaves more of it is of no use
 FINEST_CUT = 4e-16  # below the rounding of the weights, singular values are noise
 
@@ -70,9 +70,10 @@ class Samples:
         missed = np.abs(found.reshape(len(found), len(ranks), -1) - self.wanted_at_checks[:, None])
         residuals = missed.max(axis=(0, 2)).tolist()
         sums = factors.multiplied(weights, np.abs(values)).reshape(len(weights), len(ranks), -1)
+        sizes = sums.max(axis=(0, 2)).tolist()
         return [
             Fit(self, axis, residual, cut, float(s[0] / s[rank - 1]), size, rank)
-            for residual, size, (rank, cut) in zip(residuals, sums.max(axis=(0, 2)).tolist(), ranks.items(), strict=True)
+            for residual, size, (rank, cut) in zip(residuals, sizes, ranks.items(), strict=True)
         ]
 
     @cached_property

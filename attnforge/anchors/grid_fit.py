@@ -129,7 +129,7 @@ class Grid:
 
 def _told_apart(sizes: Array) -> Array:
     """Sizes that only roundings tell apart are equal: nine digits of the largest."""
-    return np.round(sizes / (sizes.max() or 1.0), 9)
+    return np.asarray(np.round(sizes / (sizes.max() or 1.0), 9), dtype=np.float64)
 
 
 def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float = 2.0**-53) -> GridFit:

@@ -11,9 +11,9 @@ written down (NumPy adds along an axis in the same order on all processors), and
 exact, in whatever order a BLAS adds it up.
 
 **Decomposition**, the pivoted QLP of Stewart (1999). Householder's $W \Pi = Q R$ with the largest column first, then
-$R^T = Z L^T$: so $W = Q L (\Pi Z)^T$ with L lower triangular, its diagonal close to the singular values, and its leading
-columns to the singular vectors. The solution of rank r is $v = \Pi Z_r L_r^{-1} Q_r^T f$; as L is lower triangular, one
-substitution serves all r.
+$R^T = Z L^T$: so $W = Q L (\Pi Z)^T$ with L lower triangular, its diagonal close to the singular values, and leading
+columns to the spaces of singular vectors. The solution of rank r is $v = \Pi Z_r L_r^{-1} Q_r^T f$; as L is lower
+triangular, one substitution serves all r.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ Array = npt.NDArray[np.float64]
 SLICES = 3  # of at least 20 bits each for up to 2^13 terms: together finer than the roundoff of a sum
 PIECE = 2**14  # numbers at a time: what is in between stays in the cache
 TINY = float(np.finfo(np.float64).tiny)
-LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")  # 33 bits: k times it is exact
+LN2_HIGH, LN2_LOW = float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
 LEAST = -745.2  # whose exponential is zero
-# The quotient of fdlibm: e^r = 1 + 2 r / (R - r), R = r + 2 - r^2 (P1 + r^2 (P2 + ..)), right to 2^-59 for |r| < ln(2)/2.
+# As in fdlibm: ln(2) in two parts, of which the first has 31 bits, so that k times it is exact, and for |r| < ln(2)/2
+# e^r = 1 - (r c / (c - 2) - r), c = r - r^2 (P1 + r^2 (P2 + ..)), right to 2^-59.
 REMEZ = tuple(
     map(
         float.fromhex,
@@ -73,7 +74,7 @@ def _exponential(x: Array) -> Array:
 
 @lru_cache(maxsize=512)
 def cosines(count: int, offset: float = 0.0) -> Array:
-    """The cosines of $\\pi (j + offset) / count$, j = 0, .., count, rounded from 64 digits.
+    r"""The cosines of $\pi (j + offset) / count$, j = 0, .., count, rounded from 64 digits.
 
     >>> cosines(2).tolist()
     [1.0, 0.0, -1.0]
@@ -106,7 +107,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def _slices(a: Array, bits: int) -> tuple[list[Array], npt.NDArray[np.int32]]:
-    """Whole numbers of so many bits whose sum, each divided by 2^bits once more than the last, is a row; its exponents."""
+    """Whole numbers of so many bits, each slice counting in 2^-bits of the last; the exponents of rows."""
     exponents = np.frexp(np.abs(a).max(axis=1, initial=0.0, keepdims=True))[1]
     rest, slices = np.ldexp(a, bits - exponents), []
     for _ in range(SLICES):
@@ -173,7 +174,7 @@ class Decomposition:
 
 
 def _reflections(rows: Array, pivoted: bool) -> tuple[Array, Array, npt.NDArray[np.int64]]:
-    """Householder's reflections (p, n) of the columns of a matrix, given as rows (p, n), and these, reflected (p, p)."""
+    """Householder's reflections (p, n) of columns, given as rows (p, n); these, reflected (p, p); and their order."""
     rows, order = np.array(rows, order="C"), np.arange(len(rows))
     reflections = np.zeros_like(rows)
     for k in range(len(rows)):

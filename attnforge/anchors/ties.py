@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 CLEARLY = 1 - 2.0**-10  # times another number: clearly less. Residuals are known to four digits (fitting.NOISY)
@@ -11,7 +10,7 @@ CLEARLY = 1 - 2.0**-10  # times another number: clearly less. Residuals are know
 def first_of_least(numbers: Sequence[float]) -> int:
     """The place of the first number that no other is clearly less than.
 
-    >>> first_of_least([3.0, 1.0001, 1.0]), first_of_least([-1.0, -1.0001, -2.0]), first_of_least([math.inf])
+    >>> first_of_least([3.0, 1.0001, 1.0]), first_of_least([-1.0, -1.0001, -2.0]), first_of_least([float("inf")])
     (1, 2, 0)
     """
     least = min(numbers)
