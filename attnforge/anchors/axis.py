@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.anchors.reproducible import exponential
+
 Array = npt.NDArray[np.float64]
 
 
@@ -109,7 +111,7 @@ class Axis:
         """Softmax weights (len(x), p)."""
         u = (x - self.origin) * self.scale
         scores = np.multiply.outer(self.linear * u, self.keys) - self.square * self.offsets
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights = exponential(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 

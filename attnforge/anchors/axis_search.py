@@ -24,6 +24,7 @@ from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.rows import GradedRows, Place, Rows, UniformRows
 from attnforge.anchors.smooth_values import SmoothFit, smooth_fits
+from attnforge.anchors.ties import CLEARLY, first_of_least
 from attnforge.effort import in_force
 from attnforge.errors import RefusalError
 
@@ -67,7 +68,7 @@ class RowSearch:
             here = self._downhill(count, start, tol, far)
             if not tol < _least(tried[here]) <= far:
                 break
-        here = min(tried, key=lambda place: _least(tried[place]))
+        here = list(tried)[first_of_least([_least(fits) for fits in tried.values()])]
         self._best = here, count
         found = [fit for fits in tried.values() for fit in fits]
         return tamest(found, tol) if found else None
@@ -78,7 +79,7 @@ class RowSearch:
         while left and tol < _least(tried[here]) <= far:
             there, left = (here[0] + steps[0][0], here[1] + steps[0][1]), left - 1
             self._try(count, there)
-            if _least(tried[there]) < _least(tried[here]):
+            if _least(tried[there]) < CLEARLY * _least(tried[here]):
                 here, left = there, len(steps)
             else:
                 steps.rotate(-1)
@@ -191,7 +192,9 @@ class AxisSearch:
 def tamest(fits: Sequence[Fit], tol: float) -> Fit:
     """The best conditioned fit within tol; where there is none, the one of least residual."""
     good = [fit for fit in fits if fit.residual <= tol]
-    return min(good, key=lambda fit: fit.condition) if good else min(fits, key=lambda fit: fit.residual)
+    if good:
+        return good[first_of_least([fit.condition for fit in good])]
+    return fits[first_of_least([fit.residual for fit in fits])]
 
 
 def _least(fits: Sequence[Fit]) -> float:

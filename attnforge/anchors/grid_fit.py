@@ -20,20 +20,23 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.axis_search import AxisSearch
-from attnforge.anchors.cells import product
+from attnforge.anchors.cells import product as grid_of
 from attnforge.anchors.edges import Edge
 from attnforge.anchors.fitting import FINEST_CUT, Fit, cuts_between
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.panels import Panels
+from attnforge.anchors.reproducible import Decomposition, product
 from attnforge.anchors.resolve import resolve
 from attnforge.anchors.saturation import ghosts_for
 from attnforge.anchors.smooth_values import SmoothFit
+from attnforge.anchors.ties import CLEARLY, first_of_least
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
 
@@ -107,7 +110,7 @@ class Grid:
         flat = np.moveaxis(self.values, axis, 0).reshape(self.values.shape[axis], -1)
         if flat.shape[1] <= COLUMNS:
             return flat
-        varying = np.argsort(np.ptp(flat, axis=0))[::-1][: COLUMNS // 2]
+        varying = np.argsort(-_told_apart(np.ptp(flat, axis=0)), kind="stable")[: COLUMNS // 2]
         spread = np.linspace(0, flat.shape[1] - 1, COLUMNS // 2).astype(int)
         return flat[:, np.unique(np.concatenate([varying, spread]))]
 
@@ -122,6 +125,11 @@ class Grid:
         old = panels[axis]
         panels[axis] = Panels(old.edges, tuple(degree + max(2, degree // 4) for degree in old.degrees))
         return Grid.sampled(f, panels, self.edges)
+
+
+def _told_apart(sizes: Array) -> Array:
+    """Sizes that only roundings tell apart are equal: nine digits of the largest."""
+    return np.asarray(np.round(sizes / (sizes.max() or 1.0), 9), dtype=np.float64)
 
 
 def fit_grid(f: Sampled, lower: Array, upper: Array, tol: float, roundoff: float = 2.0**-53) -> GridFit:
@@ -269,11 +277,11 @@ def _fit_rows(
         raise RefusalError(
             f"A grid may need at most {MOST_SAMPLES:,} values of f", f"{count:,}", "Ask for fewer anchors"
         )
-    values, axes, conditions = f(product(nodes)).reshape(*(len(each) for each in nodes), -1), list[Axis](), [1.0]
+    values, axes, conditions = f(grid_of(nodes)).reshape(*(len(each) for each in nodes), -1), list[Axis](), [1.0]
     for a, (offered, x) in enumerate(zip(rows, nodes, strict=True)):
         samples = np.moveaxis(values, a, 0)
         fits = [_values_at(axis, x, samples, FINEST_CUT * roundoff * 2.0**53) for axis in offered]
-        best = min(range(len(fits)), key=lambda i: fits[i][2])
+        best = first_of_least([residual for *_, residual in fits])
         fitted, condition, _ = fits[best]
         values, axes, conditions = np.moveaxis(fitted, 0, a), [*axes, offered[best]], [*conditions, condition]
     found = GridFit(tuple(axes), values, math.inf, max(conditions), ((),) * len(axes))
@@ -305,16 +313,16 @@ def _values_at(axis: Axis, x: Array, samples: Array, finest: float) -> tuple[Arr
     """
     flat = samples.reshape(len(x), -1)
     check_time("fitting values")
-    u, s, vt = np.linalg.svd(axis.weights(x[::2]), full_matrices=False)
-    inner, between = u.T @ flat[::2], axis.weights(x[1::2])
-    best, least, condition = np.zeros((len(vt), flat.shape[1])), math.inf, 1.0
+    factors, between = Decomposition.of(axis.weights(x[::2])), axis.weights(x[1::2])
+    solved, s = factors.solved(factors.projected(flat[::2])), factors.sizes
+    best, least, condition = np.zeros((len(s), flat.shape[1])), math.inf, 1.0
     for cut in cuts_between(COARSEST, finest):
         rank = int((s >= cut * s[0]).sum())
-        values = vt[:rank].T @ (inner[:rank] / s[:rank, None])
-        residual = float(np.abs(between @ values - flat[1::2]).max())
-        if residual < least:
+        values = factors.values(solved, rank)
+        residual = float(np.abs(product(between, values) - flat[1::2]).max())
+        if residual < CLEARLY * least:
             best, least, condition = values, residual, float(s[0] / s[rank - 1])
-    return best.reshape(len(vt), *samples.shape[1:]), condition, least
+    return best.reshape(len(s), *samples.shape[1:]), condition, least
 
 
 def contract(matrices: Sequence[Array], values: Array) -> Array:
@@ -341,7 +349,7 @@ def _resolved(f: Sampled, lower: Array, upper: Array, tol: float, points: Array,
         error = float(np.abs(grid.at(points) - wanted).max())
         if error <= max(5 * PROXY * tol, 1e-14 * size) or len(lower) == 1:
             return grid
-        grid = grid.refined(f, max(range(len(lower)), key=grid.decay))
+        grid = grid.refined(f, first_of_least([-grid.decay(a) for a in range(len(lower))]))
     requirement = f"Interpolation on a grid must reach {5 * PROXY * tol:.2g}"
     raise RefusalError(requirement, f"{error:.2g}", "f is rough away from the axes: raise tol")
 
@@ -370,7 +378,7 @@ def _axis_panels(f: Sampled, lower: Array, upper: Array, axis: int, tol: float) 
 
 def _judging(lower: Array, upper: Array) -> Array:
     """Where a fit is judged: random points, half of them on faces, and the corners."""
-    corners = product([np.array(ends) for ends in zip(lower, upper, strict=True)])
+    corners = grid_of([np.array(ends) for ends in zip(lower, upper, strict=True)])
     return np.vstack([fresh(lower, upper, FRESH, 0), corners])
 
 
@@ -407,7 +415,8 @@ def _shared_out(searches: Sequence[AxisSearch], tol: float) -> list[Fit]:
                     options.append((len(fewer.axis) / len(fit.axis), fewer.residual - fit.residual, a, fewer))
         if not options:
             return fits
-        _, _, a, fewer = min(options, key=lambda option: option[:3])
+        least = [option for option in options if option[0] == min(options, key=itemgetter(0))[0]]
+        _, _, a, fewer = least[first_of_least([spent for _, spent, *_ in least])]
         fits[a] = fewer
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.fft import dct
 
+from attnforge.anchors.reproducible import cosines
 from attnforge.errors import DomainError
 
 Array = npt.NDArray[np.float64]
@@ -25,14 +26,13 @@ Array = npt.NDArray[np.float64]
 def lobatto(lower: float, upper: float, degree: int) -> Array:
     r"""The ``degree + 1`` Chebyshev points of the second kind on [lower, upper], ascending, both ends exact.
 
-    Written as $\sin$ of an odd argument, they are symmetric to the last bit, and those of degree n are every other one
-    of those of degree 2n.
+    Rounded from many digits, they are symmetric to the last bit, and those of degree n are every other one of those of
+    degree 2n.
 
     >>> lobatto(-1.0, 1.0, 2).tolist()
     [-1.0, 0.0, 1.0]
     """
-    unit = np.sin(np.pi * np.arange(-degree, degree + 1, 2) / (2 * degree))
-    points = (lower + upper) / 2 + (upper - lower) / 2 * unit
+    points = (lower + upper) / 2 + (upper - lower) / 2 * cosines(degree)[::-1]
     points[0], points[-1] = lower, upper
     return np.asarray(points, dtype=np.float64)
 

@@ -19,6 +19,7 @@ from attnforge.anchors.axis import Axis
 from attnforge.anchors.fitting import Samples
 from attnforge.anchors.mesh import Spacing, degree_within
 from attnforge.anchors.panels import Panels
+from attnforge.anchors.reproducible import cosines
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
 from attnforge.effort import check_time
 
@@ -189,5 +190,5 @@ def _temperature(halves: int) -> float:
 
 def _between(ends: Array, count: int) -> Array:
     """Chebyshev points between neighbouring ends, and the ends."""
-    inner = 0.5 - 0.5 * np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    inner = 0.5 - 0.5 * cosines(count, 0.5)[:-1]
     return np.unique(np.concatenate([(ends[:-1, None] + np.diff(ends)[:, None] * inner).ravel(), ends]))

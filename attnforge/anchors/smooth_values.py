@@ -21,6 +21,7 @@ from numpy.polynomial.chebyshev import chebvander
 
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.fitting import Samples
+from attnforge.anchors.reproducible import Decomposition, product
 from attnforge.effort import check_time
 
 Array = npt.NDArray[np.float64]
@@ -28,17 +29,24 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SmoothFit:
-    """As :class:`attnforge.anchors.fitting.Fit`: from M nodes to r coefficients, and from these to p anchors."""
+    """As :class:`attnforge.anchors.fitting.Fit`: from M nodes to coefficients, and from these to p anchors.
+
+    ``polynomials`` (p, m) are those at the anchors, ``factors`` those of the head's outputs for them.
+    """
 
     axis: Axis
     residual: float
     condition: float
-    projection: Array
-    span: Array
+    rank: int
+    basis: Array
+    factors: Decomposition
+    polynomials: Array
 
     def values(self, at_nodes: Array) -> Array:
         """Values (p, ...) of the anchors from values (M, ...) of f at the nodes."""
-        return np.tensordot(self.span, np.tensordot(self.projection, at_nodes, axes=1), axes=1)
+        projected = product(self.factors.projected(self.basis), at_nodes.reshape(len(at_nodes), -1))
+        coefficients = self.factors.values(self.factors.solved(projected), self.rank)
+        return product(self.polynomials, coefficients).reshape(-1, *at_nodes.shape[1:])
 
 
 def smooth_fits(samples: Samples, axis: Axis, cuts: Array) -> Iterator[SmoothFit]:
@@ -55,10 +63,10 @@ def smooth_fits(samples: Samples, axis: Axis, cuts: Array) -> Iterator[SmoothFit
     check_time("fitting values")
     first, last = axis.positions[0], axis.positions[-1]
     polynomials = chebvander((2 * axis.positions - (first + last)) / (last - first), samples.basis.shape[1] - 1)
-    u, s, vt = np.linalg.svd(axis.weights(samples.fit_at) @ polynomials, full_matrices=False)
-    check, wanted = axis.weights(samples.check_at) @ polynomials, samples.check_basis @ samples.columns
+    factors = Decomposition.of(product(axis.weights(samples.fit_at), polynomials))
+    check, s = product(axis.weights(samples.check_at), polynomials), factors.sizes
+    solved = factors.solved(factors.projected(samples.wanted))
     for cut in cuts:
         rank = int((s >= cut * s[0]).sum())
-        projection, back = u[:, :rank].T @ samples.basis, vt[:rank].T / s[:rank]
-        residual = float(np.abs(check @ (back @ (projection @ samples.columns)) - wanted).max())
-        yield SmoothFit(axis, residual, float(s[0] / s[rank - 1]), projection, polynomials @ back)
+        residual = float(np.abs(product(check, factors.values(solved, rank)) - samples.wanted_at_checks).max())
+        yield SmoothFit(axis, residual, float(s[0] / s[rank - 1]), rank, samples.basis, factors, polynomials)
