@@ -267,7 +267,7 @@ OTHERS: dict[str, tuple[str, Callable[[str], Any]]] = {
     ),
     "least squares, Chebyshev": (
         "in-context",
-        _algorithm("LeastSquares", steps=8, schedule="chebyshev", spectrum=(0.01, 2.0), build=BOUNDED),
+        _algorithm("LeastSquares", steps=8, schedule="chebyshev", spectrum=(0.03, 1.0), build=BOUNDED),
     ),
     "Poisson": ("in-context", _algorithm("Poisson", steps=5, learning_rate=0.05, build=BOUNDED)),
     "kernel ridge": ("in-context", _algorithm("KernelRidge", steps=5, alpha=0.5, build={"examples": 8})),
