@@ -62,7 +62,7 @@ CLOSE, CLOSE_BOUND, CLOSE_ROUNDED = 1e-3, 1.01, 2.0  # three digits; bounds, and
 
 def networks() -> Builders:
     """What is built, by name: each builder gives a compiled network, or the network of a program."""
-    return {**_of_the_zoo(), **_of_the_registry(), **_of_the_readers(), **_of_the_pages(), **_near_rounding()}
+    return {**_of_the_catalogue(), **_of_the_pages(), **_near_rounding()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -243,30 +243,12 @@ def _structure(network: Any) -> str:
     return hashlib.sha256(f"{outline}{shapes}".encode()).hexdigest()[:16]
 
 
-def _of_the_zoo() -> Builders:
-    from attnforge.zoo import entries
+def _of_the_catalogue() -> Builders:
+    """All small networks that tests and golden certificates are about, in every dtype that they are built in."""
+    from tests.accounts import title
+    from tests.catalogue import ENTRIES
 
-    return {f"zoo: {name}": entry.build for name, entry in entries.items()}
-
-
-def _of_the_registry() -> Builders:
-    import attnforge as af
-    from attnforge.theorems import registry
-
-    def build(entry: Any, tol: float) -> Any:
-        return af.compile(entry.law.target(), tol=tol, construction=entry.name, effort="low")
-
-    return {
-        f"registry: {entry.name}, {tol:g}": partial(build, entry, tol)
-        for entry in registry.CONSTRUCTIONS
-        for tol in entry.law.tols
-    }
-
-
-def _of_the_readers() -> Builders:
-    from tests.readers.built import BUILT
-
-    return {f"readers: {name}": build for name, build in BUILT.items()}
+    return {title(name, dtype): partial(each.make, dtype) for name, each in ENTRIES.items() for dtype in each.dtypes}
 
 
 def _of_the_pages() -> Builders:

@@ -4,7 +4,9 @@ import pytest
 
 from scripts.processors import DEFAULT, differences, under
 
-SLICE = "^rounding: |^registry: (tensor_grid|ridge|additive|polynomial|table)|^zoo: (distance|softmax_of_three)$"
+SLICE = (
+    r"^rounding: |^(row|sine|bell|ridge|additive|polynomial)\b|^fine wave$|^table$|^zoo: (distance|softmax_of_three)$"
+)
 
 
 @pytest.fixture(scope="module")
