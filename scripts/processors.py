@@ -211,7 +211,9 @@ def _facts_or_refusal(build: Callable[[], Any]) -> Facts:
 
 def facts_of(net: Any) -> Facts:
     """What was decided of a network, and its bound."""
-    network, certificate = net.network, net.certificate
+    from tests.accounts import certificate_of
+
+    network, certificate = net.network, certificate_of(net)
     claims = [head.claims for head in network.heads if head.claims is not None]
     estimate = getattr(certificate, "estimate", None)
     return {
@@ -223,7 +225,7 @@ def facts_of(net: Any) -> Facts:
         "sharpness": [claim.sharpness for claim in claims],
         "reach": [end for claim in claims if claim.positions.size for end in _ends(claim.positions)],
         "structure": _structure(network),
-        "status": getattr(certificate, "status", ""),
+        "status": certificate.status,
         "bound": certificate.bound,
         "error": None if estimate is None else estimate.error,
     }

@@ -15,7 +15,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,8 @@ IN_EVERY_DTYPE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "graph": ("graph", _formula("x*y*exp(-z^2)", CUBE, 1e-2, "graph")),
     "deep graph": ("graph", _formula("sin(x*y) + exp(-(x + z)^2)*y", CUBE, 1e-2, "graph")),
     "graph of kinks": ("graph", _formula("max(x, y)*abs(z) + relu(x - z)", CUBE, 1e-2, "graph")),
-    "relu": ("relu", _relu(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))),
+    "relu": ("relu", _relu(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))),
+    "relu, eight neurons": ("relu", _relu(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1))),
     "deep relu": ("relu", _relu(nn.Linear(2, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))),
     "leaky relu": ("relu", _relu(nn.Linear(2, 3), nn.LeakyReLU(0.125), nn.Linear(3, 1))),
     "hardtanh": ("relu", _relu(nn.Linear(2, 3), nn.Hardtanh(-0.25, 0.5), nn.Linear(3, 1))),
@@ -232,6 +233,13 @@ def _emulated(_: str) -> Any:
     return ICL.attention_prompt(*matrices, tokens=3)[1].compiled
 
 
+def _alone(dtype: str) -> Any:
+    """A network that nothing built: no name, no number of tokens that anybody said."""
+    net = MAKE.truncated_linear([1.0], 0.0, -1, 1, anchors=4, domain=af.Box(-1.5, 1.5), dtype=dtype, effort=CALM)
+    formula = af.compile("clamp(x, -1, 1)", {"x": (-1.5, 1.5)}, 0.1, construction="truncated_linear", effort=CALM)
+    return formula.with_network(replace(net.network, construction="", tokens=1))
+
+
 def _algorithm(name: str, *, build: dict[str, Any], **options: Any) -> Callable[[str], Any]:
     return lambda dtype: getattr(ICL, name)(dtype=dtype, **options).build(features=2, **build)
 
@@ -240,6 +248,8 @@ BOUNDED: dict[str, Any] = {"data_bound": 1.0}
 STEPS: dict[str, Any] = {"steps": 5, "learning_rate": 0.1}
 
 OTHERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "two layers, tokens": ("cells", _named("two_layer", same, af.Box(0, 1, shape=(2, 1)), grid=2, lipschitz=1.0)),
+    "a network alone": ("ramp", _alone),
     "callable on cells": (
         "cells",
         lambda dtype: MAKE.max_affine(wave, UNIT, cells=3, lipschitz=3.2, dtype=dtype, effort=CALM),

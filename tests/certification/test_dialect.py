@@ -32,12 +32,12 @@ def _regression(data_bound=None):
 
 
 KINDS = {
-    "function": lambda: built("tensor_grid").certificate,
-    "conditional": lambda: built("two_layer").certificate,
-    "sampled": lambda: built("sparse_grid, callable").certificate,
+    "function": lambda: built("sine").certificate,
+    "conditional": lambda: built("two layers").certificate,
+    "sampled": lambda: built("callable on a sparse grid").certificate,
     "graph": lambda: built("graph").certificate,
     "relu network": lambda: built("relu").certificate,
-    "half type": lambda: built("gate, float16").certificate,
+    "half type": lambda: built("gate [float16]").certificate,
     "mean": lambda: af.constructions.max_affine("sign(x)", af.Box(-1.0, 1.0), cells=4, norm=2.5).certificate,
     "prompt": lambda: _regression().certify(X, Y),
     "data box": lambda: _regression(data_bound=1.0).certificate,
@@ -160,7 +160,7 @@ def test_the_shell_prints_this_dialect(tmp_path):
 
     from attnforge.cli import app
 
-    net = built("tensor_grid")
+    net = built("sine")
     net.save(tmp_path / "f.safetensors")
     printed = json.loads(CliRunner().invoke(app, ["inspect", str(tmp_path / "f.safetensors"), "--json"]).stdout)
     assert Certificate.from_json(json.dumps(printed["certificate"])) == net.certificate

@@ -11,10 +11,10 @@ from tests.readers.built import BUILT, built
 from tests.readers.test_ranges import FEW, boxes_of, points_in
 
 READ = (
-    "truncated_linear", "truncated_linear, tokens", "gate", "relu", "leaky relu", "hardtanh", "max_affine",
-    "two inputs", "sparse_grid", "graph", "multiplier", "logistic", "head_emulation",
+    "truncated, two inputs", "truncated, tokens", "gate", "relu", "leaky relu", "hardtanh", "partition",
+    "grid", "sparse grid", "graph", "multiplier", "logistic", "head in a prompt",
 )  # fmt: skip
-UNREAD = ("two_layer", "max_affine, callable", "cross_attention", "table", "sparse_grid, callable")
+UNREAD = ("two layers", "callable on cells", "cross-attention", "table", "callable on a sparse grid")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_boxes_outside_the_domain(wave):
 
 
 def test_tokens_that_attend_to_each_other_are_counted():
-    net = built("head_emulation")
+    net = built("head in a prompt")
     with pytest.raises(af.DomainError, match=r"shape=\(n, 2\)"):
         net.range()
     low, high = net.range(af.Box(-0.1, 0.1, shape=(3, 2)), effort=FEW)
@@ -116,7 +116,7 @@ def test_tokens_that_attend_to_none_but_themselves_are_any_number():
 
 
 def test_two_inputs_by_their_names():
-    net = built("cross_attention")
+    net = built("cross-attention")
     named, flat = net.range({"X": [(0, 0.5)], "Y": [(0, 1)]}, effort=FEW), net.range([(0, 0.5), (0, 1)], effort=FEW)
     assert named == flat
 
@@ -145,6 +145,6 @@ def test_a_network_of_another_shape_is_refused(wave):
 
 
 def test_more_effort_is_no_wider():
-    net = built("max_affine, callable")
+    net = built("callable on cells")
     few, more = net.range(effort=FEW), net.range(effort=EFFORTS["low"])
     assert few.lower <= more.lower <= more.upper <= few.upper

@@ -42,21 +42,21 @@ def test_no_honest_network_is_contradicted(name):
 
 
 CONFIRMED = [  # all keys of the first head stand where they are claimed to
-    "truncated_linear",
-    "truncated_linear, tokens",
-    "truncated_linear, literal",
-    "truncated_linear, float32",
+    "truncated, two inputs",
+    "truncated, tokens",
+    "truncated, literal",
+    "truncated, two inputs [float32]",
     "multihead",
     "multihead, literal",
     "gate",
     "gate, tokens",
     "relu",
     "hardtanh",
-    "two_layer",
-    "max_affine",
-    "max_affine, tokens",
-    "tensor_grid",
-    "two inputs",
+    "two layers",
+    "partition",
+    "partition, sequence",
+    "sine",
+    "grid",
     "ridge",
     "additive",
     "polynomial",
@@ -132,7 +132,7 @@ def test_a_false_formula_is_off():
         assert error is None if formula != "r[3]^3" else error > 0.1
 
 
-@pytest.mark.parametrize("name", ["truncated_linear", "max_affine", "max_affine, callable", "polynomial"])
+@pytest.mark.parametrize("name", ["truncated, two inputs", "partition", "callable on cells", "polynomial"])
 def test_a_key_moved_by_a_third_of_a_gap_is_contradicted_and_seen_where_it_is(name):
     """Its claim stays: the label has the place from the scores, and the others are where they were."""
     net = built(name)
@@ -151,7 +151,7 @@ def test_a_key_moved_by_a_third_of_a_gap_is_contradicted_and_seen_where_it_is(na
 
 def test_of_few_keys_none_that_may_be_elsewhere_is_confirmed():
     """Four keys, the third moved by a third of a gap: it still wins there, but no tie is half-way any more."""
-    net = built("tensor_grid")
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-2, construction="tensor_grid")
     positions = net.network.heads[0].claims.positions.copy()
     positions[2, 0] += (positions[2, 0] - positions[1, 0]) / 3
     found = target_labels(relabelled(net, positions=positions), net.target).heads[0]
@@ -162,7 +162,7 @@ def test_of_few_keys_none_that_may_be_elsewhere_is_confirmed():
 
 
 def test_other_lies():
-    row, gate, heads = built("truncated_linear"), built("gate"), built("multihead")
+    row, gate, heads = built("truncated, two inputs"), built("gate"), built("multihead")
     claims = row.network.heads[0].claims
     assert evidence(relabelled(row, positions=claims.positions**3), row)["contradicted"] >= 2
     ends = gate.network.heads[0].claims
@@ -174,7 +174,7 @@ def test_other_lies():
 
 
 def test_ghosts_stand_outside_the_domain():
-    net = built("max_affine")
+    net = built("partition")
     roles = list(net.network.heads[0].claims.roles)
     inside = roles.index("cell")
     roles[inside], roles[0] = "ghost", "cell"
@@ -191,7 +191,7 @@ def test_keys_along_another_form_than_claimed():
 
 def test_moved_weights_are_noticed():
     """The network changes under its claims."""
-    net = built("tensor_grid")
+    net = built("sine")
     keys = net.network.heads[0].memory_keys.copy()
     keys[1, 0] += 0.2
     assert evidence(changed(net, memory_keys=keys), net)["confirmed"] < len(keys)
@@ -252,7 +252,7 @@ def test_random_networks_have_labels():
 
 
 def test_hostile_claims_are_text():
-    net = built("truncated_linear")
+    net = built("truncated, two inputs")
     text = "$\\frac{ \x1b[31m <b>"
     claims = replace(net.network.heads[0].claims, construction=text, roles=(text,) * 5)
     labels = labels_of(changed(net, claims=claims))
@@ -261,7 +261,7 @@ def test_hostile_claims_are_text():
 
 
 def test_claims_of_another_number_of_keys_are_not_taken():
-    net = built("truncated_linear")
+    net = built("truncated, two inputs")
     claims = Claims("truncated_linear", 1.0, np.zeros(3), ("anchor",) * 3)
     (head,) = labels_of(changed(net, claims=claims)).heads
     assert head.roles == ("constant",) * 5

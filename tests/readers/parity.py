@@ -293,7 +293,7 @@ ALGORITHMS: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 CASES: dict[str, Case] = {
-    **{name: partial(_target, partial(built, name)) for name in BUILT if "float" not in name},
+    **{name: partial(_target, partial(built, name)) for name in BUILT if "[" not in name},
     **{name: partial(_target, cache(make)) for name, make in MORE.items()},
     **{f"in context: {name}": partial(_regression, make, labels=y) for name, (make, y) in ALGORITHMS.items()},
     "in context: kernel regression": _kernel_regression,

@@ -9,7 +9,7 @@ from tests.export import running
 from tests.readers.built import BUILT, built
 from tests.readers.parity import CASES, READERS, SAME, compare
 
-SLICE = ("graph", "cross_attention", "max_affine, free cells", "in context: least squares", "prompt: mean",
+SLICE = ("graph", "cross-attention", "max_affine, free cells", "in context: least squares", "prompt: mean",
          "program: reverse")  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from attnforge.zoo import knobs
 from attnforge.zoo.knobs.basis import orthogonal
 from attnforge.zoo.knobs.streams import Coordinates, carried, hidden_streams
 from tests.attacks.test_program_mutations import mutants, result_error
-from tests.readers.built import BUILT, error_of
+from tests.readers.built import built, error_of
 from tests.readers.comparison import Tally
 from tests.readers.judging import judge
 from tests.readers.mutations import Mutation, mutations
@@ -56,30 +56,30 @@ def _average() -> Any:
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "row of anchors": BUILT["tensor_grid"],
-    "row of anchors, float32": BUILT["tensor_grid, float32"],
-    "product of rows": BUILT["two inputs"],
-    "ridge": BUILT["ridge"],
-    "sum of rows": BUILT["additive"],
-    "truncated linear": BUILT["truncated_linear"],
-    "gate": BUILT["gate"],
-    "cells": BUILT["max_affine, hard"],
-    "cells, callable": BUILT["max_affine, callable"],
-    "ReLU network": BUILT["relu"],
+    "row of anchors": partial(built, "sine"),
+    "row of anchors, float32": partial(built, "bell [float32]"),
+    "product of rows": partial(built, "grid"),
+    "ridge": lambda: af.compile("sin(x + 2*y)", {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="ridge"),
+    "sum of rows": partial(built, "additive"),
+    "truncated linear": partial(built, "truncated, two inputs"),
+    "gate": partial(built, "gate"),
+    "cells": partial(built, "partition, hard"),
+    "cells, callable": partial(built, "callable on cells"),
+    "ReLU network": partial(built, "relu"),
     "ReLU network, 16 x 16": _mlp,
-    "hardtanh network": BUILT["hardtanh"],
-    "leaky ReLU network": BUILT["leaky relu"],
+    "hardtanh network": partial(built, "hardtanh"),
+    "leaky ReLU network": partial(built, "leaky relu"),
     "graph": lambda: af.constructions.graph("x*y*exp(-z^2)", CUBE, 1e-4),
     "graph, terms added": lambda: af.constructions.graph("sin(x + y) + exp(x - y) + x*y + y*z", CUBE, 1e-4),
     "graph, kink": lambda: af.constructions.graph("relu(x*y + z)*z", CUBE, 1e-4),
     "graph, two outputs": lambda: af.compile(["sin(x)*y", "sin(x)*z + y"], CUBE, 1e-4, construction="graph"),
-    "multiplier": BUILT["multiplier"],
-    "exponential": BUILT["exponential"],
-    "logistic": BUILT["logistic"],
-    "two layers, callable": BUILT["two_layer"],
-    "attention and a softmax": BUILT["softmax_tail"],
-    "cross-attention": BUILT["cross_attention"],
-    "head as a prompt": BUILT["head_emulation"],
+    "multiplier": partial(built, "multiplier"),
+    "exponential": partial(built, "exponential"),
+    "logistic": partial(built, "logistic"),
+    "two layers, callable": partial(built, "two layers"),
+    "attention and a softmax": partial(built, "softmax tail"),
+    "cross-attention": partial(built, "cross-attention"),
+    "head as a prompt": partial(built, "head in a prompt"),
     "program: majority": _program("majority"),
     "program: sort": _program("sort"),
     "program: induction": _program("induction"),
