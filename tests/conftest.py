@@ -19,11 +19,14 @@ os.environ.setdefault(
     "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
 )  # as scripts/setup.sh: tiles may be announced, not given
 
-# No deadline: the first example of a test may pay for importing torch.
+# No deadline: the first example of a test may pay for importing torch. The same examples everywhere; others are drawn
+# where somebody looks for failures, with HYPOTHESIS_PROFILE=random.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("ci", derandomize=True, max_examples=50, **_COMMON)
-settings.register_profile("dev", max_examples=30, **_COMMON)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+settings.register_profile("same", derandomize=True, max_examples=50, **_COMMON)
+settings.register_profile("random", max_examples=200, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+SLOW = ("experiments", "test_notebooks.py", "test_site.py")  # folders and files that ./test leaves to --all
 
 
 @pytest.fixture(params=["compiled", "torch"])
@@ -35,6 +38,14 @@ def window_version(request, monkeypatch):
 
 Cluster = tuple[str, list[subprocess.Popen[bytes]]]
 CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what a gate has no time for."""
+    tests = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(tests) and item.path.relative_to(tests).parts[0] in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_configure() -> None:

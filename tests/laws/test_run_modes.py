@@ -57,12 +57,14 @@ def test_every_run_stays_inside_its_bound(name):
     assert excesses(name, MODES) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), CAPTURED)
 def test_every_captured_graph_stays_inside_its_bound(name, dtype):
     modes = ("traced", "compiled by eager", "compiled by aot_eager", "attention by math in half types, compiled")
     assert excesses(name, {mode: GRAPHS[mode] for mode in modes}, [dtype]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), BUILT)
 def test_every_compiled_graph_stays_inside_its_bound(name, dtype):
     assert excesses(name, {"compiled by inductor": GRAPHS["compiled by inductor"]}, [dtype]) == []

@@ -113,6 +113,7 @@ def test_gradients_of_the_weights_are_right(name):
     assert torch.autograd.gradcheck(run, weights, fast_mode=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_it_compiles_as_one_graph(name):
     torch._dynamo.reset()
