@@ -72,49 +72,18 @@ def scaled(net: af.Compiled, factor: float) -> af.Compiled:
 HEALTHY = {
     "truncated_linear": lambda: C.truncated_linear([1.0, -2.0], 0.5, -1, 1, anchors=21),
     "hard": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, sharpness="hard"),
-    "open": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, grid="open"),
-    "literal": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, layout="literal"),
-    "float32": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=500, dtype="float32"),
-    "float16": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=21, dtype="float16"),
-    "bfloat16": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=9, dtype="bfloat16"),
-    "two anchors": lambda: C.truncated_linear([1.0], 0, -1, 1, anchors=2),
     "multihead": lambda: C.multihead_truncated_linear([1.0], 0.0, -1, 1, tokens=12, heads=4),
-    "multihead from zero": lambda: C.multihead_truncated_linear([1.0], 0.0, 0, 3, tokens=12, heads=4),
-    "multihead literal": lambda: C.multihead_truncated_linear([1.0], 0, -1, 2, tokens=12, heads=4, layout="literal"),
     "gate": lambda: C.gate([1.0], 0.0, -1, 1),
-    "gate float16": lambda: C.gate([1.0], 0.0, -1, 1, dtype="float16"),
-    "gate literal": lambda: C.gate([[1.0], [2.0]], 0.0, -1, 1, layout="literal"),
-    "relu": lambda: C.relu_network(relu(), af.Box(-1, 1)),
-    "relu anchors": lambda: C.relu_network(relu(), af.Box(-1, 1), by="anchors", anchors=33),
     "max_affine": lambda: C.max_affine(wave, ONE, cells=32, lipschitz=3),
-    "max_affine coarse": lambda: C.max_affine(wave, ONE, cells=8, lipschitz=3),
     "max_affine plane": lambda: C.max_affine(plane, TWO, cells=16, lipschitz=4),
     "max_affine hard": lambda: C.max_affine(plane, TWO, cells=16, lipschitz=4, sharpness="hard"),
-    "max_affine adaptive": lambda: C.max_affine("x^8", {"x": (0, 1)}, cells=af.anchors.Adaptive(10)),
     "max_affine tokens": lambda: C.max_affine(mixed, af.Box(0, 1, shape=(2, 1)), cells=6, lipschitz=2),
     "max_affine mean": lambda: C.max_affine(lambda x: 1.0 * (x[..., 0] > 0.4), ONE, cells=16, norm=1),
     "cross": lambda: C.cross_attention(lambda x, y: x[..., 0] * y[..., 0], ONE, ONE, grid=8, lipschitz=2),
-    "two_layer": lambda: C.two_layer(plane, TWO, grid=8, lipschitz=4),
-    "two_layer uniform": lambda: C.two_layer(
-        mixed, af.Box(0, 1, shape=(2, 1)), grid=6, lipschitz=2, collapse="uniform"
-    ),
-    "softmax_tail": lambda: C.softmax_tail(wave, ONE, grid=8, lipschitz=4),
     "tensor_grid": lambda: C.tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-8),
     "tensor_grid plane": lambda: C.tensor_grid("sin(8*x)*cos(7*y)", {"x": (-1, 1), "y": (0, 1)}, tol=1e-6),
-    "tensor_grid float32": lambda: C.tensor_grid("sin(8*x)", {"x": (-1, 1)}, tol=1e-4, dtype="float32"),
-    "polynomial": lambda: C.polynomial("x^3 - x", {"x": (-1, 1)}, tol=1e-9),
-    "additive": lambda: C.additive("sin(3*x) + abs(y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-5),
     "ridge": lambda: C.ridge("sin(x + 2*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6),
-    "kink": lambda: af.compile("sin(8*x) + abs(x)", {"x": (-1, 1)}, 1e-5),
-    "float32 compiled": lambda: af.compile("exp(x)*sin(3*x)", {"x": (0, 2)}, 1e-4, dtype="float32"),
-    "table": lambda: af.compile((np.linspace(0, 1, 30)[:, None], np.linspace(0, 1, 30) ** 2), None, 1e-6),
 }
-
-
-@pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_network_gets_a_clean_bill(name: str) -> None:
-    found = af.diagnose(HEALTHY[name](), points=256)
-    assert found.healthy, str(found)
 
 
 @given(
