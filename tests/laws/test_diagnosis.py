@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[str, Callable[[af.Compiled], Any], str]] = {
     "scores twenty times smaller": ("sine", lambda net: sharpened(net, 0.05), "uniform attention"),
     "scores eight times larger": ("sine", lambda net: sharpened(net, 8.0), "interpolation drift"),
     "keys beyond the domain left out": (
-        "zoo: sine",
+        "ridge",
         lambda net: without_keys(net.network, "ghost"),
         "boundary artefact",
     ),
