@@ -59,10 +59,9 @@ class FactorisedHead(nn.Module):
     def forward(self, state: Tensor, _context: Tensor | None) -> Tensor:
         """The means of its values, a column a query: (v, batch * query)."""
         asking = asking_rows(state, self.query_rows).flatten(0, 1)
-        many = len(asking) * sum(self.sizes) >= COMPILED
-        if not torch.compiler.is_compiling() and many and is_affordable("attnforge.runtime.product_loop"):
-            half = wide(self.values) is not self.values
-            if not half and asking.device.type == "cpu" and is_plain(asking, *self.buffers()):
+        if not torch.compiler.is_compiling() and len(asking) * sum(self.sizes) >= COMPILED:
+            half, affordable = wide(self.values) is not self.values, is_affordable("attnforge.runtime.product_loop")
+            if affordable and not half and asking.device.type == "cpu" and is_plain(asking, *self.buffers()):
                 return self._means(asking)
         return joined([self._mean(part) for part in parts(asking, self.at_once)], 1)
 

@@ -46,7 +46,7 @@ def test_axes_follow_the_names_of_a_traced_function():
 
 
 def test_a_domain_of_other_names():
-    with pytest.raises(af.DomainError, match="inputs of the target are"):
+    with pytest.raises(af.DomainError, match="The inputs are"):
         as_target(af.formula(lambda a, b: a), SQUARE)
     with pytest.raises(af.TargetError, match="z, where the inputs are x, y"):
         as_target("[z, x]", SQUARE)
