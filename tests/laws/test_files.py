@@ -47,6 +47,8 @@ def test_what_comes_back_from_a_file_is_what_was_saved(name, dtype, tmp_path):
     assert reported(loaded) == reported(net)
     inputs = given(net, 20)
     assert np.array_equal(np.asarray(loaded(*inputs)), np.asarray(net(*inputs)))
+    loaded.save(tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "net.safetensors").read_bytes()
 
 
 def reported(net: Any) -> list[str]:
@@ -65,6 +67,28 @@ def test_a_file_with_one_changed_byte_is_refused(name, tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(af.FileFormatError):
         af.load(path)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("readme", "float64"), ("graph", "float64"), ("gate", "float16")])
+def test_what_comes_back_is_proved_as_before(name, dtype, tmp_path):
+    net = network(name, dtype)
+    net.save(tmp_path / "net")
+    assert af.certify(af.load(str(tmp_path / "net"))).bound == net.certificate.bound
+
+
+def test_names_come_back(tmp_path):
+    net = network("two bells")
+    net.save(tmp_path / "net")
+    assert af.load(tmp_path / "net")(x=0.25, y=-1.0) == net(x=0.25, y=-1.0)
+
+
+def test_a_model_does_not_go_by_the_name_of_another_format(tmp_path):
+    net = network("clamp")
+    with pytest.raises(af.FileFormatError):
+        net.save(tmp_path / "f.onnx")
+    net.save(tmp_path / "f.SafeTensors")
+    net.save(tmp_path / "f")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "f.SafeTensors"]
 
 
 def test_every_dtype_is_among_them():
