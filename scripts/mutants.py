@@ -296,7 +296,7 @@ for line in sys.stdin:
                     self.test = self.test or report.nodeid
             pytest_collectreport = pytest_runtest_logreport
         failed = Failed()
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
         code = pytest.main([*options, *tests], plugins=[failed])
         with open("outcome", "w") as file:
             json.dump([int(code), failed.test], file)
