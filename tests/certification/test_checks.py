@@ -169,7 +169,9 @@ def test_a_network_of_more_outputs_or_other_tokens_is_rejected(judged):
         judged(net, two)
     tokens = network("truncated, tokens")
     first, *others = tokens.network.layers
-    turned = replace(first, terms=(replace(first.terms[0], map=first.terms[0].map[::-1]),), constant=first.constant[::-1])
+    turned = replace(
+        first, terms=(replace(first.terms[0], map=first.terms[0].map[::-1]),), constant=first.constant[::-1]
+    )
     assert judged(tokens, replace(tokens.network, layers=(turned, *others))).verdict != "confirmed"
 
 
