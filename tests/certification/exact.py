@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from flint import arb
 
 from attnforge.network import Attention, Head, Linear, Network, Rows, Softmax, Term
-from attnforge.targets.expression.functions import function_of
-from attnforge.targets.expression.intervals import Interval, from_ball, to_ball
-from attnforge.targets.expression.tree import Constant, Node, Variable, fold
+from attnforge.targets.expression import enclose
+from attnforge.targets.expression.tree import Node
 
 Matrix = list[list[arb]]
 
@@ -41,15 +38,7 @@ def network_at(network: Network, tokens: np.ndarray) -> Matrix:
 
 def formula_at(tree: Node, point: dict[str, float]) -> arb:
     """The exact value at a point, by interval arithmetic on the tree."""
-
-    def visit(node: Node, arguments: Sequence[Interval]) -> Interval:
-        if isinstance(node, Constant):
-            return from_ball(arb(node.value))
-        if isinstance(node, Variable):
-            return from_ball(arb(point[node.name]))
-        return function_of(node).interval(*arguments)
-
-    return to_ball(fold(tree, visit))
+    return enclose(tree, {name: arb(x) for name, x in point.items()})
 
 
 def _times(row: list[arb], weights: np.ndarray) -> list[arb]:
