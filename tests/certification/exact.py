@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from flint import arb
 
-from attnforge.network import Attention, Head, Linear, Network, Rows, Softmax, Term
-from attnforge.targets.expression import enclose
+import attnforge as af
+from attnforge.network import Attention, Head, Linear, Network, Rows, Softmax, Term, apply_layer, layers_in
+from attnforge.targets.expression import enclose, parse
 from attnforge.targets.expression.tree import Node
+from benchmarks.formulas import error_at
 
 Matrix = list[list[arb]]
 
@@ -34,6 +36,24 @@ def network_at(network: Network, tokens: np.ndarray) -> Matrix:
             case Softmax():
                 rows = [_softmax(row) for row in rows]
     return rows
+
+
+def in_long_doubles(network: Network, x: np.ndarray) -> np.ndarray:
+    """The network in extended precision."""
+    state = x.astype(np.longdouble)
+    for layer in layers_in(network, np.longdouble):
+        state = apply_layer(layer, state)
+    return state
+
+
+def true_error(net: af.Compiled, text: str, box: dict[str, tuple[float, float]]) -> float:
+    """The largest error at some points of the box, against 400 digits."""
+    low, high = (np.array(ends) for ends in zip(*box.values(), strict=True))
+    points = low + (high - low) * np.random.default_rng(5).random((50, len(box)))
+    outputs, tree = np.asarray(net(points)).reshape(-1).tolist(), parse(text)
+    places = (dict(zip(box, point, strict=True)) for point in points.tolist())
+    found = [error_at(tree, place, output) for place, output in zip(places, outputs, strict=True)]
+    return max(error for error in found if error is not None)
 
 
 def formula_at(tree: Node, point: dict[str, float]) -> arb:

@@ -1,6 +1,8 @@
-"""What the checker says of layers on cells: exact values lie in its models, runs in every dtype within what it allows."""
+"""What the checker says of layers on cells: exact values lie in its models, and runs keep to what it allows them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -42,8 +44,6 @@ def outputs(whole, place, negligible=0.0):
 
 def torch_run(whole, dtype, tokens):
     """As torch runs these weights, whatever the target."""
-    from dataclasses import replace
-
     module = replace(MAKE, network=whole, dtype=dtype).module().core
     with torch.no_grad():
         return module(torch.tensor(tokens).to(getattr(torch, dtype))).double().numpy()

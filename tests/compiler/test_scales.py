@@ -10,7 +10,7 @@ from attnforge.anchors.panels import Panels
 from attnforge.anchors.product_grid import ProductGrid
 from attnforge.anchors.temperature import per_step
 from attnforge.certification.certify import certify
-from tests.certification.test_values import true_error
+from tests.certification.exact import true_error
 
 CASES = [
     ("1e-306*x", (0.0, 1.0), 1e-310),
