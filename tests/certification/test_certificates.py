@@ -144,24 +144,6 @@ def test_certificates_that_contradict_themselves_are_refused(changes):
         af.Certificate.from_json(wrong.to_json())
 
 
-def test_a_certificate_says_what_it_is():
-    known = replace(made("function"), bound=0.3, parts={"fit": 0.1, "rounding": 0.2}, registers=())
-    said = "proved: |net(x) - f(x)| <= 0.3 on the whole domain, in float64 (fit 0.1 + rounding 0.2)"
-    assert str(known) == said
-    assert "no bound" in str(made("sampled"))
-    steps = network("zoo: least_squares")
-    assert "of the minimiser" in str(steps.certify(*one_prompt(steps)))
-    assert replace(known, digest="cd") != known
-
-
-def test_certificates_without_a_kind_are_of_networks():
-    """As those in files of earlier versions."""
-    data = json.loads(made("function").to_json())
-    del data["kind"]
-    assert standard().is_valid(data)
-    assert af.Certificate.from_json(json.dumps(data)) == made("function")
-
-
 def test_the_shell_prints_this_dialect(tmp_path):
     network("sine").save(tmp_path / "net")
     printed = json.loads(CliRunner().invoke(app, ["inspect", str(tmp_path / "net"), "--json"]).stdout)

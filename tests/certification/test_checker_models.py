@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from math import comb
 
 import numpy as np
 import pytest
-from flint import arb, arb_series, ctx
+from flint import arb, arb_series
 
 from attnforge.balls import machine, precision
 from attnforge.certification.checker.formula import FormulaOn
@@ -15,7 +14,7 @@ from attnforge.certification.checker.heads import _curved
 from attnforge.certification.checker.powers import few, sums
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form, Space
-from attnforge.certification.checker.taylor import ONE, UNKNOWN, ZERO, Cell, Model, bernstein, meet, terms
+from attnforge.certification.checker.taylor import ONE, ZERO, Cell, terms
 from attnforge.certification.checker.values import Place, Value, constant
 from attnforge.targets import Box, Formula
 from tests.certification.exact import formula_at
@@ -56,55 +55,6 @@ def test_one_variable_agrees_with_flints_own_series(seed):
             assert max(float(x.rad()) for x in found) < 1e-30, name
 
 
-@pytest.mark.parametrize(("variables", "order"), [(2, 5), (3, 4)])
-def test_several_variables_obey_the_laws_of_algebra(variables, order):
-    """A product by the inverse is 1, e^a e^-a is 1, and a linear exponent gives the same by both ways."""
-    rng = np.random.default_rng(variables)
-    with exactly(order):
-        table = terms(variables, order)
-        assert table.count == comb(variables + order, order)
-        assert [table.exponents[k].index(1) for k in table.axes] == list(range(variables))
-        a = [arb(x) for x in rng.uniform(-1, 1, table.count).tolist()]
-        one = table.constant(ONE)
-        assert overlap(table.multiply(a, table.inverse(a)), one)
-        assert overlap(table.multiply(table.exponential(a), table.exponential([-x for x in a])), one)
-        linear = [a[0], *a[1 : 1 + variables], *[ZERO] * (table.count - 1 - variables)]
-        assert overlap(table.exponential(linear), table.exponential([x if x is not ZERO else arb(0) for x in linear]))
-
-
-def polynomial(cell, numbers):
-    x, y = cell.variable(0), cell.variable(1)
-    total = cell.constant(arb(0))
-    for (i, j), c in np.ndenumerate(numbers):
-        term = cell.constant(arb(int(c)))
-        for factor in [x] * i + [y] * j:
-            term = cell.multiply(term, factor)
-        total = cell.add(total, term)
-    return cell.tight(total)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_polynomials_are_expanded_as_by_hand(seed):
-    """(p q)(m + t) by the binomial theorem, in two variables."""
-    rng = np.random.default_rng(seed)
-    p, q = rng.integers(-3, 4, (3, 3)), rng.integers(-3, 4, (3, 3))
-    low, high = rng.uniform(-1, 0, 2), rng.uniform(0.1, 1, 2)
-    with exactly(8):
-        cell = Cell(tuple(low.tolist()), tuple(high.tolist()), 8)
-        found = cell.multiply(polynomial(cell, p), polynomial(cell, q))
-        x, y = cell.middle
-        product = {}
-        for (i, j), (k, n) in itertools.product(np.ndindex(3, 3), repeat=2):
-            product[i + k, j + n] = product.get((i + k, j + n), 0) + int(p[i, j]) * int(q[k, n])
-        for index, (a, b) in enumerate(cell.terms.exponents):
-            wanted = (
-                c * comb(i, a) * comb(j, b) * x ** (i - a) * y ** (j - b)
-                for (i, j), c in product.items()
-                if i >= a and j >= b
-            )
-            assert found.at[index].overlaps(sum(wanted, start=arb(0)))
-
-
 def rational(cell):
     """(x y + e^x) / (2.5 + x^2 + y), a function without poles where |x|, |y| <= 2."""
     x, y = cell.variable(0), cell.variable(1)
@@ -136,36 +86,6 @@ def test_ranges_rests_and_largest_values_hold_what_is_attained_and_hardly_more(s
         assert largest <= 1.3 * attained + rest
         corners = itertools.product(*np.linspace(low, high, 5).T.tolist())
         assert seen <= max(float(abs(rational(Cell(c, c, 7)).at[0] + shift.at[0])) for c in corners)
-
-
-def test_bernstein_coefficients_enclose_a_wave_and_meet_its_ends():
-    """Of T_4 on [-1, 1] every piece's ends are values, and the extremes are overshot by a third."""
-    found = (bernstein(4, 4) @ np.array([1.0, 0.0, -8.0, 0.0, 8.0])).reshape(4, 5)
-    values = np.cos(4 * np.arccos(np.linspace(-1, 1, 5)))
-    assert np.allclose(found[:, 0], values[:-1])
-    assert np.allclose(found[:, -1], values[1:])
-    assert 1.0 <= np.abs(found).max() < 1.34
-    assert np.abs(bernstein(12, 4)).max() <= 1.0
-
-
-def test_what_is_not_known_stays_unknown():
-    before = ctx.prec, ctx.cap
-    with exactly(2):
-        cell = Cell((-1.0,), (1.0,), 2)
-        pole = cell.divide(cell.constant(arb(1)), cell.variable(0))
-        assert not any(c.is_finite() for c in [*pole.over, cell.range(pole), *cell.terms.inverse([UNKNOWN, ONE, ZERO])])
-        kink = Model([arb(0), UNKNOWN, UNKNOWN], [arb(0.5, 0.5), arb(0, 1), UNKNOWN])
-        square = cell.multiply(kink, kink)
-        assert square.over[1].is_finite()
-        assert not square.over[2].is_finite()
-        assert cell.range(square).contains(1)
-        assert not cell.sharp(kink).over[2].is_finite()
-        size = dict(zip(cell.terms.exponents, cell.monomials, strict=True))
-        assert size[2,].lower() > -1e-8  # an even power is not negative
-        assert meet(UNKNOWN, arb(1)) == meet(arb(1), UNKNOWN) == 1
-        assert meet(arb(0, 2), arb(3, 2)).contains(1.5)
-        assert not meet(UNKNOWN, UNKNOWN).is_finite()
-    assert (ctx.prec, ctx.cap) == before
 
 
 # Formulas
@@ -216,37 +136,6 @@ def test_ranges_contain_values_and_smooth_formulas_are_known_to_high_order(text)
             assert model.at[0].overlaps(formula_at(tree, {"x": float(cell.middle[0]), "y": float(cell.middle[1])}))
             slope = max(abs(float(model.at[k].mid())) for k in cell.terms.axes)
             assert float(cell.range(model).rad()) <= slope * 1.1e-3 + 1e-5
-
-
-@pytest.mark.parametrize("text", ["sin(3*x)", "exp(x)/(2 + x)", "tanh(4*x)", "(2 + x)^2.5", "sqrt(2 - x)"])
-def test_coefficients_are_the_derivatives(text):
-    """Of degree one and two, against central differences of exact values."""
-    h = 2.0**-20
-    with exactly(4):
-        cell, model, tree = on(text, (0.25,), (0.5,))
-        x = float(cell.middle[0])
-        before, here, after = (formula_at(tree, {"x": y}) for y in (x - h, x, x + h))
-        assert abs(float(model.at[1]) - float((after - before) / (2 * h))) < 1e-9
-        assert abs(float(model.at[2]) - float((after - 2 * here + before) / (2 * h * h))) < 1e-8
-
-
-def test_kinks_have_both_slopes_jumps_none_and_poles_nothing():
-    with exactly(3):
-        cell, kink, _ = on("abs(x)", (-0.25,), (0.5,), 3)
-        assert all(kink.over[1].contains(slope) for slope in (-1, 1))
-        assert not kink.over[2].is_finite()
-        assert not kink.at[1].is_finite()
-        assert kink.at[0] == 0.125
-        assert all(cell.range(kink).contains(value) for value in (0, 0.5))
-        cell, jump, _ = on("sign(x)", (-0.25,), (0.5,), 3)
-        assert not jump.over[1].is_finite()
-        assert all(cell.range(jump).contains(value) for value in (-1, 1))
-        assert on("sign(x)", (0.25,), (0.5,), 3)[1].over[0] == 1
-        cell, root, _ = on("sqrt(x)", (0.0,), (0.25,), 3)
-        assert not root.over[1].is_finite()
-        for text, low, high in (("1/x", -0.5, 0.5), ("tan(2*x)", 0.5, 1.0), ("log(abs(x))", -0.1, 0.5)):
-            cell, pole, _ = on(text, (low,), (high,), 3)
-            assert not cell.range(pole).is_finite()
 
 
 # Linear forms along a line, and sums over keys

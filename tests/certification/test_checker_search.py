@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from flint import arb
 
-from attnforge.certification.checker.layered import Departure, Stage, output_error, ranges
+from attnforge.certification.checker.layered import Departure, output_error
 from attnforge.certification.checker.local import extended
-from attnforge.certification.checker.registers import Registers, Step, UnknownError
+from attnforge.certification.checker.registers import Registers, Step
 from attnforge.certification.checker.search import Outcome, Question, answer, exactly, halves, look, volume
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO
 from attnforge.network import Attention, Head, Linear, Network, Term
-from attnforge.targets import Activation, Affine
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import evaluate
 from attnforge.targets.expression.intervals import Interval
@@ -126,34 +125,7 @@ def test_ranges_slopes_and_errors_of_registers_hold_what_is_sampled(name):
             assert low - 1e-6 * (1 + abs(low)) <= slopes.min() <= slopes.max() <= high + 1e-6 * (1 + abs(high))
 
 
-@pytest.mark.parametrize("text", ["log(r[2])", "1/r[2]", "r[2]^0.5", "floor(r[2])", "hypot(r[1], r[2])", "r[1]^r[2]"])
-def test_what_has_no_value_or_slope_is_unknown(text):
-    with exactly(2):
-        registers = Registers([Interval(arb(a), arb(b)) for a, b in BOX], [Step(parse(text))])
-        with pytest.raises(UnknownError):
-            registers.follow(registers.box, [arb("1e-9")] * 4)
-        assert [len(Step(parse(each)).forms) for each in (
-            "sin(r[1] + 2*r[2])*exp(-2*r[1] - 4*r[2] + 1)", "sin(0.1*r[1] + 0.3*r[2])*exp(0.3*r[1] + 0.9*r[2])"
-        )] == [1, 2]  # fmt: skip
-
-
 # Layers of neurons
-
-
-@pytest.mark.parametrize("activation", [(0.0, None), (0.0, None, -1.5), (-0.5, 0.75), (None, 1.0, 3.0)])
-def test_ranges_of_layers_hold_all_values_and_are_no_wider_than_intervals(activation):
-    kind, rng, low, high = Activation(*activation), RNG(0), np.array([-1.0, 0.5]), np.array([0.25, 1.0])
-    shapes = ((2, 6), (6, 6), (6, 6), (6, 6))
-    layers = [Affine(rng.normal(size=shape), rng.normal(size=6)) for shape in shapes]
-    stages = [Stage(affine, kind if k < 3 else None) for k, affine in enumerate(layers)]
-    points, wide = rng.uniform(low, high, (5000, 2)), (low, high)
-    for stage, form, value in zip(stages, *ranges(stages, low, high), strict=True):
-        points = stage.affine(points)
-        assert np.all((form[0] <= points.min(axis=0) + 1e-13) & (points.max(axis=0) - 1e-13 <= form[1]))
-        assert np.all(form[1] - form[0] <= np.abs(stage.affine.weight).T @ (wide[1] - wide[0]) + 1e-9)
-        points = points if stage.activation is None else stage.activation(points)
-        assert np.all((value[0] <= points.min(axis=0) + 1e-13) & (points.max(axis=0) - 1e-13 <= value[1]))
-        wide = value
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -5,21 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.polynomial import polynomial
 
-from attnforge.balls import Balls, Up, machine, precision
-from attnforge.certification.enclosure.bernstein import largest_size
+from attnforge.balls import Up, machine, precision
 from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.factors import Factor, FactorHead, factor_head
 from attnforge.certification.enclosure.formula_models import formula_models
-from attnforge.certification.enclosure.head_models import head_models
-from attnforge.certification.enclosure.kinks import kink_cuts
-from attnforge.certification.enclosure.model_layers import largest_mean, run_network
+from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import AttnforgeError
-from attnforge.network import Head, Linear, Term, rounded
+from attnforge.network import rounded
 from attnforge.targets.expression import enclose, parse
 from tests.readers.comparison import DTYPES, _torch
 from tests.readers.networks import Case, random_case
@@ -85,29 +78,6 @@ def test_an_operation_holds_what_it_stands_for(name, shape):
     above, below = random_models(rng, *shape, 0.3), random_models(rng, *shape, 0.05)
     below = below.less(np.full(below.shape, -2.0))
     assert holds(rng, above.over(below, below.range()[0]), lambda a, b: a / b, above, below)
-
-
-def test_models_are_close_and_ranges_all_there_is():
-    c = np.array([[1.0], [0.1], [0.01], *[[0.0]] * 6])
-    assert (Models(degrees(1, 8), c, Up.zeros(1)).exp().rest.values < 1e-6).all()
-    wide = random_models(np.random.default_rng(0), 1, 2, 100.0)
-    wide = wide.between(np.full(12, -1.0), np.full(12, 3.0), wide.swing())
-    low, high = wide.range()
-    assert np.allclose(low, -1.0)
-    assert np.allclose(high, 3.0)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 4))
-@settings(max_examples=30)
-def test_the_largest_value_of_a_polynomial_lies_between_bernsteins_bounds(seed, inputs, pieces):
-    rng = np.random.default_rng(seed)
-    coefficients = rng.normal(size=(1, *[4] * inputs))
-    evaluate = {1: polynomial.polyval, 2: polynomial.polyval2d, 3: polynomial.polyval3d}[inputs]
-    values = np.abs(evaluate(*rng.uniform(-1, 1, (inputs, 400)), coefficients[0]))
-    above, below = largest_size(coefficients, pieces)
-    assert max(values.max(), below[0], 0) <= above[0]
-    parabola = np.array([[1.0, 0.0, -2.0]])  # Bernstein: -1, 3, -1 on [-1, 1], and 1, 1, -1 on [0, 1]
-    assert [largest_size(parabola, n)[0][0] for n in (1, 2)] == pytest.approx([3.0, 1.0], abs=1e-13)
 
 
 # Formulas
@@ -178,98 +148,7 @@ def test_cells_may_touch_the_border_only_where_the_branches_meet(text, known):
     assert (on_cells(text, cells, cells + 0.25, ("x",), 6).rest.values < 0.02).tolist() == known
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("where(2*x < 1, 0.5, x)*y + where(0 < y, x, -y)", [[0.5], [0.0]]),
-        ("relu(4*y - 1)*x + max(x, 0.5, y)", [[0.5], [0.25, 0.5]]),
-        ("clamp(x, -0.5, 0.5) + step(y)", [[-0.5, 0.5], [0.0]]),
-        ("abs(x + y) + abs(x - 3) + abs(x*y) + sin(x) + max(x - x, y^2)", [[], []]),
-        (" + ".join(f"abs(x - {k}/16)" for k in range(9)), [[], []]),  # too many: left to halving
-    ],
-)
-def test_boxes_are_cut_at_kinks_first(text, expected):
-    assert [found.tolist() for found in kink_cuts(parse(text), ("x", "y"), -np.ones(2), np.ones(2))] == expected
-    (below, above), _ = kink_cuts(parse("abs(x - 1/3)"), ("x", "y"), -np.ones(2), np.ones(2))
-    assert below < 1 / 3 < above < below + 1e-11
-
-
 # Heads and layers
-
-
-def random_head(rng, sizes):
-    """A product of random factors, the first of x, the second of y; and the same head as one list of keys."""
-    factors, slopes, offsets = [], np.zeros((2, 1)), np.zeros(1)
-    for axis, size in enumerate(sizes):
-        own = np.zeros((2, size))
-        own[axis : axis + 1] = rng.normal(size=(1, size)) * 3 if axis < 2 else 0
-        factors.append(Factor(Balls.exact(own), Balls.exact(rng.normal(size=size)), (axis,) if axis < 2 else ()))
-        slopes = (slopes[:, :, None] + own[:, None]).reshape(2, -1)
-        offsets = (offsets[:, None] + factors[-1].offsets.mid).ravel()
-    head = FactorHead(tuple(factors), Balls.exact(rng.normal(size=sizes)))
-    off = Balls(slopes, 1e-15 * np.abs(slopes)), Balls(offsets, 1e-15 * np.abs(offsets) + 1e-15)
-    return head, FactorHead((Factor(*off, (0, 1)),), Balls.exact(head.values.mid.ravel()))
-
-
-@pytest.mark.parametrize("sizes", [(3,), (3, 4), (2, 3, 4), (1, 2)])
-@pytest.mark.parametrize("seed", range(3))
-def test_models_of_heads_hold_every_value_from_factors_and_from_a_list(sizes, seed):
-    rng = np.random.default_rng(seed)
-    pair, table = random_head(rng, sizes), degrees(2, 4)
-    middle, radius = rng.uniform(-1, 1, (3, 2)), np.array([[1e-12], [0.001], [0.05]])
-    variables = Models.variables(table, middle - radius, middle + radius)
-    found = [head_models(head, variables) for head in pair]
-    assert found[0].rest.values[0] < 1e-10
-    assert found[0].rest.values[2] < 0.1
-    keys = pair[1].factors[0]
-    with precision(160):
-        for cell in range(3):
-            t = rng.uniform(-1, 1, 2)
-            at = [value(variables[:, i], cell, t) for i in range(2)]
-            scores = [arb(a) * at[0] + arb(b) * at[1] + arb(c)
-                      for a, b, c in zip(*keys.slopes.mid.tolist(), keys.offsets.mid.tolist())]  # noqa: B905  # fmt: skip
-            weights = [score.exp() for score in scores]
-            above = sum((w * v for w, v in zip(weights, pair[1].values.mid.tolist(), strict=True)), start=arb(0))
-            for each in found:
-                assert abs(above / sum(weights, start=arb(0)) - value(each, cell, t)) <= each.rest.values[cell] + 1e-13
-    with np.errstate(all="ignore"):
-        low, high = head_models(pair[0], Models.variables(table, -1e4 * np.ones((1, 2)), 1e4 * np.ones((1, 2)))).range()
-    assert (low[0], high[0]) == pytest.approx((pair[0].values.mid.min(), pair[0].values.mid.max()))
-
-
-def test_a_grid_splits_into_its_axes_whatever_its_order():
-    x, y = (part.ravel() for part in np.meshgrid([-1.0, 0.0, 1.0], [-2.0, -1.0, 1.0, 2.0], indexing="ij"))
-    keys, values = np.column_stack([x, x**2, y, y**2]), np.random.default_rng(0).normal(size=(12, 1))
-    query = np.array([[2.0, 0, 0, 0], [0, 0, 3.0, 0], [0.5, -1.0, 0, -1.0]])
-    encode, order = (Linear((Term(np.eye(2, 3)),), np.eye(1, 3, 2)),), np.random.default_rng(1).permutation(12)
-
-    def read(keys, values, out=1.0):
-        return factor_head(encode, Head(query, out * np.eye(1), memory_keys=keys, memory_values=values), 2)
-
-    found = read(keys[order], values[order])
-    assert np.array_equal(found.values.mid, values.reshape(3, 4))
-    assert np.array_equal(read(keys, values, 2.0).values.mid, 2 * values.reshape(3, 4))
-    assert [factor.reads for factor in found.factors] == [(0,), (1,)]
-    assert found.factors[0].slopes.mid[0].tolist() == [-2.0, 0.0, 2.0]
-    assert [factor.offsets.mid.tolist() for factor in found.factors] == [[-1.5, 0.0, -0.5], [-4.0, -1.0, -1.0, -4.0]]
-    bent = keys + 0.25 * (np.arange(12) == 5)[:, None] * np.eye(1, 4, 1)
-    for others in ((keys[:-1], values[:-1]), (bent, values), (np.vstack([keys, keys]), np.vstack([values, values]))):
-        whole = read(*others)
-        assert [factor.reads for factor in whole.factors] == [(0, 1)]
-        assert np.array_equal(np.sort(whole.values.mid), np.sort(others[1][:, 0]))
-
-
-@given(seed=st.integers(0, 10**6), keys=st.integers(1, 8))
-def test_extremes_of_weighted_means(seed, keys):
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(1, keys)) * 10.0 ** rng.uniform(-3, 3)
-    low = rng.uniform(0.0, 1.0, (1, keys))
-    high = low + rng.uniform(0.0, 1.0, (1, keys))
-    low[0, 0] = high[0, 0] = 1.0
-    weights = np.where((np.arange(2**keys)[:, None] >> np.arange(keys)) & 1, high, low)
-    best = ((weights * values).sum(axis=1) / weights.sum(axis=1)).max()
-    found = float(largest_mean(*(each[..., None] for each in (values, low, high)))[0, 0])
-    assert best <= found <= best + 1e-9 * np.abs(values).max()
 
 
 def inputs_of(case: Case, order: int):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,8 +12,7 @@ from flint import arb, arb_mat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import attnforge as af
-from attnforge.balls import branch_and_bound, machine, precision
+from attnforge.balls import Up, machine, precision
 from attnforge.certification.enclosure.affine_heads import AffineHead, affine_head, read_heads
 from attnforge.certification.enclosure.one_input import READ, ErrorOnIntervals, supremum
 from attnforge.certification.enclosure.row_models import (
@@ -23,12 +23,14 @@ from attnforge.certification.enclosure.row_models import (
     exponential,
     largest_sizes,
 )
-from attnforge.certification.enclosure.run import MemoryRun, _added, rounding
+from attnforge.certification.enclosure.run import MemoryRun, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
+from attnforge.certification.in_context.aggregation import LANES, summation
 from attnforge.network import Attention, Head, Linear, Network, Term, rounded
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import bounds, evaluate
 from attnforge.targets.expression.intervals import Interval
+from attnforge.targets.in_context.features import places
 from tests.certification.exact import network_at
 
 # Polynomials of heads in one input, in float64
@@ -88,20 +90,6 @@ def test_the_exact_head_is_within_the_rest(seed):
                 true = value(*ends, some, arb(middle[cell]) + arb(radii[cell]) * arb(t))
                 about = sum((arb(found.c[j, cell]) * arb(t) ** j for j in range(DEGREE + 1)), start=arb(origin[cell]))
                 assert abs(true - about) <= arb(found.rest.values[cell])
-
-
-@pytest.mark.parametrize(
-    ("slopes", "offsets", "radius", "least"),
-    [((-0.5, 0.5), (0.0, 0.0), 1e-6, 1e-7), ((0.0, 645.0), (0.0, -650.0), 0.0, 1e-3)],
-)
-def test_radii_of_slopes_and_keys_too_far_behind_are_charged(slopes, offsets, radius, least):
-    """On [-1, 1], at 1: slopes at the end of their balls; a key that is not added up comes close there."""
-    with precision(400):
-        parts = list(map(arb, offsets)), [arb(0), arb(1)]
-        origin, found = RowModel(head_of([arb(s, radius) for s in slopes], *parts, {})).on(np.zeros(1), np.ones(1))
-        true = value([arb(slopes[0]) - arb(radius), arb(slopes[1]) + arb(radius)], *parts, {}, arb(1))
-        off = abs(true - sum(map(arb, found.c[:, 0].tolist()), start=arb(origin[0])))
-        assert least < off <= found.rest.values[0] < 1000 * least
 
 
 def test_arithmetic_of_rows_is_as_good_as_float64_allows():
@@ -215,20 +203,6 @@ def test_random_heads_are_never_above_their_bound(seed, inputs, grid):
     assert found.bound == found.bounds.max()
 
 
-def test_what_ended_a_search_of_boxes_is_said(monkeypatch):
-    net = af.compile("exp(-x^2)*cos(3*y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6, construction="tensor_grid")
-    given_box = net.network, net.target.tree, ("x", "y"), [-1, -1], [1, 1]
-    found, error = supremum_box(*given_box), af.measure(net, points=2000).sup
-    assert found.limit is None
-    assert error <= found.bound <= 1.2 * found.seen
-    assert supremum_box(*given_box, cells=10, close=1 + 1e-9).limit == "10 cells"
-    flat = supremum_box(*given_box[:3], [-1, 0.5], [1, 0.5])
-    assert 0 < flat.bound <= found.bound
-    monkeypatch.setattr(branch_and_bound, "time_is_up", lambda: True)
-    cut_off = supremum_box(*given_box, close=1 + 1e-9)
-    assert (cut_off.limit, error <= cut_off.bound) == ("the time allowed", True)
-
-
 # Rounding of a run
 
 TYPES = {"float64": np.float64, "float32": np.float32}
@@ -287,37 +261,50 @@ def test_no_order_of_summation_exceeds_the_bound(seed, inputs, dtype):
             assert abs(arb(float(one_run(whole, x, dtype, rng))) - network_at(whole, x[None])[0][0]) <= arb(bound)
 
 
-def test_the_bound_of_rounding_is_of_its_size_and_finer_cells_only_sharpen():
-    whole = random_network(np.random.default_rng(8), 1, grid=False)
-    head, encode = whole.heads[0], whole.layers[0]
-
-    def of(*heads):
-        return replace(whole, layers=(encode, Attention(heads)))
-
-    alone, ends = bound_of(of(head), [-1.0], [1.0]), np.linspace(-1, 1, 65)[:, None]
-    assert 1e-16 < alone < 1e-13
-    assert alone / 1.1 <= bound_of(of(head), ends[:-1], ends[1:]) <= 1.1 * alone
-    assert bound_of(of(head), [-1.0], [1.0], enough=np.inf) >= alone / 1.001
-    assert bound_of(of(head, replace(head, output=-head.output)), [-1.0], [1.0]) >= 1.5 * alone
-    assert bound_of(of(replace(head, output=1024 * head.output)), [-1.0], [1.0]) == pytest.approx(
-        1024 * alone, rel=1e-9
-    )
-    equal = replace(head, memory_values=np.ones_like(head.memory_values[:, :1]), output=np.eye(1))
-    assert bound_of(of(equal), [-1.0], [1.0]) < 4 * (head.memory_size + 3) * 2.0**-53
-    sharp, written = of(replace(head, query=1e4 * head.query)), np.ptp(head.memory_values @ head.output)
-    assert written / 2 <= bound_of(sharp, [-1.0], [1.0], enough=np.inf) <= 3 * written + 1e-9
-    assert bound_of(sharp, [-1.0], [1.0]) < 1e-9
-    keys, values = np.array([[-1e18], [0.0], [1.0]]), np.array([[5.0], [1.0], [2.0]])  # one far away, of no weight
-    far = Head(np.array([[1.0], [0.0]]), np.eye(1), memory_keys=keys, memory_values=values)
-    third = Linear((Term(np.array([[1.0, 0.0]])),), np.array([[1 / 3, 1.0]]))
-    assert bound_of(Network((third, Attention((far,))), 1, 1), [0.5], [1.0]) < 1e-14
+# Sums over examples
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12), st.integers(0, 10**6))
-def test_sums_in_any_order(terms, seed):
-    rng, terms = np.random.default_rng(seed), np.asarray(terms, dtype=np.float32)
-    exact = sum(map(Fraction, terms.astype(np.float64).tolist()))
-    bound = _added(terms[None].astype(np.float64), 2.0**-24)[0]
-    assert abs(Fraction(float(tree_sum(terms, rng))) - exact) <= Fraction(bound)
-    for row, units in (([1.0, 1.0], 2), ([1.0, 1.0, 1e-30], 2), ([1.0, -1.0, 1.0], 4), ([3.0], 0)):
-        assert _added(np.array([row]), 2.0**-53)[0] == pytest.approx(units * 2.0**-53, rel=1e-8)
+def added(terms, lanes):
+    """The sum of exact terms in float32, in so many interleaved running sums."""
+    sums = [np.float32(0.0)] * lanes
+    for i, term in enumerate(terms):
+        sums[i % lanes] = np.float32(np.float64(sums[i % lanes]) + np.float64(term))  # one rounding: 24 of 53 bits
+    total = sums[0]
+    for each in sums[1:]:
+        total = np.float32(total + each)
+    return float(total)
+
+
+def bound(terms, ahead=0, departed=0.0):
+    return float(summation(terms[ahead:, None], ahead, machine("float32"), Up.of(1.0), Up.of(departed))[0])
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_no_order_of_kernels_loses_more_and_some_nearly_as_much(lanes):
+    for seed in range(5):
+        x = np.random.default_rng(seed).normal(size=100 + 7 * seed)
+        terms, (first, images) = np.zeros(2 + 2 * len(x)), places(len(x))
+        terms[2 + first], terms[2 + images] = x * (1 + 1e-3), -x * (1 - 1e-3)
+        terms = terms.astype(np.float32).astype(np.float64)
+        assert abs(added(terms, lanes) - math.fsum(terms)) <= bound(terms, 2)
+    x = np.random.default_rng(1).normal(
+        size=64
+    )  # images cancel exactly: all that is left to round is by how much terms depart
+    exact = np.concatenate([x, -x])[np.argsort(np.concatenate(places(64)))]
+    departed = exact * (1 + 1e-2 * np.random.default_rng(2).uniform(-1, 1, size=128))
+    assert abs(added(departed, lanes) - math.fsum(departed)) <= bound(exact, departed=1e-2)
+    terms, running = np.random.default_rng(0).normal(size=300) + 0.5, np.float32(0.0)
+    for i, term in enumerate(terms):  # each is moved so that the running sum falls short by half a unit
+        near = np.float32(float(running) + term)
+        terms[i] = float(near) + 0.499 * float(np.spacing(abs(near))) - float(running)
+        running = np.float32(float(running) + terms[i])
+    lost = abs(Fraction(float(running)) - sum(map(Fraction, terms)))
+    assert 0.9 * bound(terms) <= lost <= bound(terms)
+    with np.errstate(over="ignore"):
+        for scale, off in ((math.inf, 0.0), (1.0, math.inf), (1e308, 0.0)):
+            assert (
+                float(summation(np.full((4, 1), 100.0), 0, machine("float32"), Up.of(scale), Up.of(off))[0]) == math.inf
+            )
+
+
+# Pieces near a target, and questions whose answers are known

@@ -8,23 +8,16 @@ from pathlib import Path
 
 import pytest
 
-import attnforge
-import attnforge.certification.checker as checker
-from tests.laws.cases import SMALL
+import attnforge as af
+from tests.catalogue import network
 
-FOLDER = Path(checker.__file__).parent
-FILES = sorted(FOLDER.glob("*.py"))
+FOLDER = Path(af.__file__).parent / "certification"
+FILES = sorted((FOLDER / "checker").glob("*.py"))
 MOST_LINES = 5100
-
+OWN = tuple(f"attnforge.certification.{name}" for name in ("certificate", "dialect", "checker"))
 ALLOWED = (
-    "attnforge.balls",
-    "attnforge.certification.certificate",
-    "attnforge.certification.checker",
-    "attnforge.display",
-    "attnforge.effort",
-    "attnforge.errors",
-    "attnforge.network",
-    "attnforge.targets",
+    *OWN,
+    *(f"attnforge.{name}" for name in ("balls", "display", "effort", "errors", "network", "targets")),
     "flint",
     "numpy",
 )
@@ -50,57 +43,36 @@ def imported(source: str) -> set[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_it_imports_only_what_it_may(path):
-    for module in imported(path.read_text()):
+    source = path.read_text()
+    for module in imported(source):
         assert inside(module, ALLOWED) or module.split(".")[0] in sys.stdlib_module_names, module
+    names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    assert not names & {"__import__", "importlib", "exec", "eval"}
 
 
-def test_nothing_is_imported_by_name_at_run_time():
-    for path in FILES:
-        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
-        assert not names & {"__import__", "importlib", "exec", "eval"}, path.name
+def test_no_proof_shares_code_with_what_places_anchors():
+    for path in FOLDER.rglob("*.py"):
+        assert not any(inside(module, ("attnforge.anchors",)) for module in imported(path.read_text())), path
 
 
-def test_the_rule_can_fail():
+def test_the_rule_can_fail_and_the_checker_is_short_enough_to_be_read():
     assert imported("from attnforge.certification import certify") >= {"attnforge.certification.certify"}
-    assert not inside("attnforge.certification.certify", ALLOWED)
-    assert not inside("attnforge.theorems.gate", ALLOWED)
-    assert not inside("attnforge.networks", ALLOWED)
+    assert not any(inside(f"attnforge.{name}", ALLOWED) for name in ("certification.certify", "theorems", "networks"))
+    assert sum(len(path.read_text().splitlines()) for path in FILES) < MOST_LINES
 
 
-def test_it_is_short_enough_to_be_read():
-    lines = sum(len(path.read_text().splitlines()) for path in FILES)
-    assert lines < MOST_LINES
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
-    """The modules of a process that checked a saved file and did nothing else."""
-    path = tmp_path_factory.mktemp("models") / "net"
-    SMALL["gate"]().save(path)
+def test_checking_a_file_loads_nothing_that_builds_or_proves(tmp_path):
+    network("gate").save(tmp_path / "net")
     program = (
         "import json, sys\n"
-        "from attnforge.model_file import check\n"
-        f"found = check({str(path)!r}, workers=1)\n"
+        "import attnforge as af\n"
+        f"found = af.check({str(tmp_path / 'net')!r})\n"
         "print(json.dumps([found.verdict, sorted(sys.modules)]))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def test_checking_a_file_loads_nothing_that_builds_or_proves(loaded):
-    verdict, modules = loaded
+    verdict, modules = json.loads(done.stdout)
     assert verdict == "confirmed"
     assert [module for module in modules if inside(module, NEVER)] == []
-
-
-def test_of_certification_only_the_certificate_and_the_checker_are_loaded(loaded):
-    certificate = ("attnforge.certification.certificate", "attnforge.certification.dialect")  # and how its text is read
-    kept = (*certificate, "attnforge.certification.checker")
-    modules = [module for module in loaded[1] if module.startswith("attnforge.certification.")]
-    assert modules
-    assert [module for module in modules if not inside(module, kept)] == []
-
-
-def test_the_process_did_check(loaded):
-    assert "attnforge.certification.checker.search" in loaded[1]
-    assert attnforge.__name__ in loaded[1]
+    loaded = [module for module in modules if module.startswith("attnforge.certification.")]
+    assert "attnforge.certification.checker.search" in loaded
+    assert [module for module in loaded if not inside(module, OWN)] == []
