@@ -12,8 +12,11 @@ from flint import arb, arb_mat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import attnforge as af
 from attnforge.balls import Up, machine, precision
 from attnforge.certification.enclosure.affine_heads import AffineHead, affine_head, read_heads
+from attnforge.certification.enclosure.cost import cost
+from attnforge.certification.enclosure.fitted import as_line
 from attnforge.certification.enclosure.one_input import READ, ErrorOnIntervals, supremum
 from attnforge.certification.enclosure.row_models import (
     DEGREE,
@@ -167,6 +170,19 @@ def test_errors_far_below_what_float64_tells_and_what_ends_a_search():
     assert "digits" in hidden.limit
     assert 1e-6 <= hidden.bound <= 3e-6
     assert len(hidden.lower) < 2000
+
+
+def test_the_cost_of_a_proof_is_stated_before_it_starts(clock):
+    """About as many cells as there are, looked at or kept."""
+    net = af.compile("sin(8*x)", {"x": (-1, 1)}, tol=1e-8, construction="tensor_grid")
+    on_line = as_line(net.network, net.target, net.domain, machine("float64"))
+    kept = len(supremum(on_line.heads, on_line.tree, on_line.forms, on_line.lower, on_line.upper).lower)
+    clock.tick = 1.0  # for a batch of cells
+    found = cost(net.network, net.target, net.domain)
+    assert kept / 5 <= found.cells <= 5 * kept
+    assert 0 < found.seconds <= found.most_seconds
+    net = af.compile("sin(8*x) + exp(y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6, construction="additive")
+    assert cost(net.network, net.target, net.domain).cells < 1000  # a sum costs what its terms cost
 
 
 # In several inputs

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import attnforge as af
-from attnforge.network import Linear, Network, Softmax, Term, head_places, with_head, with_heads
+from attnforge.network import Linear, Network, Softmax, Term, flatten, head_places, unflatten, with_head, with_heads
 from tests.catalogue import network
 from tests.refusals import refused
 
@@ -120,6 +120,41 @@ def test_a_part_of_the_domain_has_a_smaller_bound_and_a_wider_one_its_own():
     far = af.certify(gate, domain=af.Box(-1e6, 1e6, shape=(2,)))
     assert far.domain == ((-1e6, 1e6),) * 2
     assert far.parts["rounding"] > 1e4 * gate.certificate.parts["rounding"]
+
+
+def cross(**arrays):
+    """Cross-attention with entries of its arrays changed, by name and index."""
+    net = MAKE.cross_attention(lambda x, y: x[..., 0] + y[..., 0], UNIT, UNIT, grid=4, sharpness="hard", lipschitz=2)
+    skeleton, found = flatten(net.network)
+    for name, (index, value) in arrays.items():
+        found[name] = found[name].copy()
+        found[name][index] = value
+    return net, unflatten(skeleton, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "value"),
+    [
+        ("layer1.head0.query", (0, 0), 1.0),  # products of X and Y
+        ("layer0.term0.map", (0, 1), 0.5),  # the same, in a query of two parts
+        ("layer1.head0.value", (0, 0), 1.0),  # values of two
+        ("context1.term0.map", (0, 2), 1.0),  # values from X
+    ],
+)
+def test_scores_and_values_that_are_not_affine_are_refused(name, index, value):
+    net, changed = cross(**{name: (index, value)})
+    with refused(af.CertificateError):
+        af.certify(changed, net.target)
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "by"),
+    [("context1.constant", (5, -1), 3.0), ("context1.constant", (5, 0), 1e-5), ("layer0.term0.map", (0, 0), 1e-5)],
+)
+def test_what_departs_from_the_theorem_of_cross_attention_is_charged(name, index, by):
+    net, _ = cross()
+    old = flatten(net.network)[1][name][index]
+    assert charged(*cross(**{name: (index, old + by)}), least=1e-7) >= net.certificate.bound + (by if by > 1 else 0)
 
 
 # Gates and rows
