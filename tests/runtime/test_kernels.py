@@ -10,7 +10,7 @@ from attnforge.balls import machine
 from attnforge.certification.window import window_rounding
 from attnforge.network import Attention, rounded
 from attnforge.runtime import AttentionNetwork
-from tests.certification.test_window import exactly
+from tests.certification.exact import in_long_doubles as exactly
 from tests.runtime.test_window import row_network
 
 

@@ -19,7 +19,7 @@ from attnforge.effort import as_effort
 from attnforge.network import rounded
 from attnforge.runtime import AttentionNetwork, audit, gathered, mean, merge, over_cluster, over_processes, partial
 from attnforge.runtime import sharded as sharded_file
-from tests.certification.test_window import exactly
+from tests.certification.exact import in_long_doubles as exactly
 from tests.readers.mutations import mutations
 from tests.runtime.test_window import row_network
 

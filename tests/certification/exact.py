@@ -1,0 +1,153 @@
+"""Networks and formulas at one point, by balls of many bits: the truth that enclosures are compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+from flint import arb
+
+import attnforge as af
+from attnforge.network import Attention, Head, Linear, Network, Rows, Softmax, Term, apply_layer, layers_in
+from attnforge.targets.expression import enclose, parse
+from attnforge.targets.expression.tree import Node
+from benchmarks.formulas import error_at
+
+Matrix = list[list[arb]]
+
+
+def network_at(network: Network, tokens: np.ndarray) -> Matrix:
+    """The exact output at (n, m) tokens; call it inside a block of high precision."""
+    rows = [[arb(x) for x in row] for row in tokens.tolist()]
+    for layer in network.layers:
+        match layer:
+            case Linear(terms, constant):
+                parts = [_term(term, rows) for term in terms]
+                rows = [
+                    [sum(entries, start=arb(0)) for entries in zip(*each, strict=True)]
+                    for each in zip(*parts, strict=True)
+                ]
+                if constant is not None:
+                    shifts = np.broadcast_to(constant, (len(rows), constant.shape[1])).tolist()
+                    rows = [
+                        [v + c for v, c in zip(row, shift, strict=True)]
+                        for row, shift in zip(rows, shifts, strict=True)
+                    ]
+            case Attention():
+                rows = [_attended(layer, rows, i) for i in range(len(rows))]
+            case Softmax():
+                rows = [_softmax(row) for row in rows]
+    return rows
+
+
+def in_long_doubles(network: Network, x: np.ndarray) -> np.ndarray:
+    """The network in extended precision."""
+    state = x.astype(np.longdouble)
+    for layer in layers_in(network, np.longdouble):
+        state = apply_layer(layer, state)
+    return state
+
+
+def true_error(net: af.Compiled, text: str, box: dict[str, tuple[float, float]]) -> float:
+    """The largest error at some points of the box, against 400 digits."""
+    low, high = (np.array(ends) for ends in zip(*box.values(), strict=True))
+    points = low + (high - low) * np.random.default_rng(5).random((50, len(box)))
+    outputs, tree = np.asarray(net(points)).reshape(-1).tolist(), parse(text)
+    places = (dict(zip(box, point, strict=True)) for point in points.tolist())
+    found = [error_at(tree, place, output) for place, output in zip(places, outputs, strict=True)]
+    return max(error for error in found if error is not None)
+
+
+def formula_at(tree: Node, point: dict[str, float]) -> arb:
+    """The exact value at a point, by interval arithmetic on the tree."""
+    return enclose(tree, {name: arb(x) for name, x in point.items()})
+
+
+def _times(row: list[arb], weights: np.ndarray) -> list[arb]:
+    return [sum((x * w for x, w in zip(row, column, strict=True)), start=arb(0)) for column in weights.T.tolist()]
+
+
+def _term(term: Term, rows: Matrix) -> Matrix:
+    if term.map is not None:
+        maps = np.broadcast_to(term.map, (len(rows), *term.map.shape[-2:]))
+        rows = [_times(row, each) for row, each in zip(rows, maps, strict=True)]
+    if term.mix is None:
+        return rows
+    return [
+        [sum((w * x for w, x in zip(weights, c, strict=True)), start=arb(0)) for c in zip(*rows, strict=True)]
+        for weights in term.mix.tolist()
+    ]
+
+
+def _softmax(scores: list[arb]) -> list[arb]:
+    weights = [(s - scores[0]).exp() for s in scores]
+    return [w / sum(weights, start=arb(0)) for w in weights]
+
+
+def _attended(layer: Attention, rows: Matrix, i: int) -> list[arb]:
+    out = list(rows[i]) if layer.residual else [arb(0)] * layer.heads[0].output.shape[1]
+    for head in layer.heads:
+        if head.query_rows.indices is None or i in head.query_rows.indices.tolist():
+            out = [a + b for a, b in zip(out, _head(head, rows, i), strict=True)]
+    return out
+
+
+def _head(head: Head, rows: Matrix, i: int) -> list[arb]:
+    read: Matrix = []
+    if head.key_rows is not None:
+        read = [rows[i]] if head.key_rows.kind == "own" else rows
+        read = read if head.key_rows.indices is None else [rows[k] for k in head.key_rows.indices.tolist()]
+    keys = [] if head.memory_keys is None else [[arb(x) for x in k] for k in head.memory_keys.tolist()]
+    values = [] if head.memory_values is None else [[arb(x) for x in v] for v in head.memory_values.tolist()]
+    keys += [_times(row, head.key) for row in read]
+    values += [_times(row, head.value) for row in read]
+    query = _times(rows[i], head.query)
+    weights = _softmax([sum((q * k for q, k in zip(query, key, strict=True)), start=arb(0)) for key in keys])
+    mixed = [
+        sum((w * v for w, v in zip(weights, column, strict=True)), start=arb(0)) for column in zip(*values, strict=True)
+    ]
+    return _times(mixed, head.output)
+
+
+def networks(rng: np.random.Generator, sharpness: float = 3.0) -> dict[str, Network]:
+    """Random small networks, one for every kind of layer and of head, on two inputs."""
+
+    def some(*shape: int) -> np.ndarray:
+        return rng.uniform(-1, 1, size=shape)
+
+    def memory(keys: int = 5, width: int = 2, values: int = 2, out: int = 1, **rest) -> Head:
+        return Head(
+            sharpness * some(2, width), some(values, out), memory_keys=some(keys, width),
+            memory_values=some(keys, values), **rest,
+        )  # fmt: skip
+
+    def reading(features: int, rows: Rows, out: int, keys: int = 0, **rest) -> Head:
+        held = {"memory_keys": some(keys, 2), "memory_values": some(keys, 2)} if keys else {}
+        return Head(
+            sharpness * some(features, 2), some(2, out), key=some(features, 2), value=some(features, 2),
+            key_rows=rows, **held, **rest,
+        )  # fmt: skip
+
+    one = Linear((Term(some(2, 2)),), some(1, 2))
+    wide = Linear((Term(sharpness * some(2, 6)),), some(1, 6))
+    mixed = Linear((Term(some(2, 2, 2), some(2, 2)), Term(some(2, 2))), some(2, 2))
+    tokens = Linear((Term(some(1, 2)),), some(1, 2))
+    read = Linear((Term(some(2, 1)),))
+    return {
+        "memory": Network((one, Attention((memory(),))), 2, 1),
+        "two heads": Network((Attention((memory(), memory(values=3))),), 2, 1),
+        "residual": Network((Attention((memory(out=2), memory(out=2)), residual=True), read), 2, 1),
+        "own": Network((one, Attention((reading(2, Rows("own"), 1, keys=2),))), 2, 1),
+        "two layers": Network((Attention((memory(out=2),)), one, Attention((memory(),))), 2, 1),
+        "softmax": Network((wide, Softmax(), Linear((Term(some(6, 2)),), some(1, 2)), read), 2, 1),
+        "rows": Network((tokens, Attention((reading(2, Rows(), 1),))), 1, 2),
+        "rows and memory": Network((tokens, Attention((reading(2, Rows(), 2, keys=3),), residual=True), read), 1, 2),
+        "some rows": Network(
+            (
+                tokens,
+                Attention((reading(2, Rows.some([1]), 2, query_rows=Rows.some([0])), memory(out=2)), residual=False),
+                read,
+            ),
+            1,
+            2,
+        ),
+        "mixes": Network((tokens, mixed, Attention((memory(out=2),)), read), 1, 2),
+    }  # fmt: skip
