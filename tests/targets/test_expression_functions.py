@@ -206,30 +206,6 @@ def test_the_lowest_points_are_where_slopes_change_their_sign(lowest, slope):
     assert slope(lowest.upper()) > 0
 
 
-@pytest.mark.parametrize(
-    "text", ["floor(x)", "floor(2*x)*x", "where(x < 0, 1, 2)", "atan2(x, -1)", "where(x < 0, sign(x), -1)"]
-)
-def test_no_slope_bounds_a_jump(text):
-    """Otherwise a Lipschitz constant read off the derivative would be wrong."""
-    assert bounds(derivative(parse(text), "x"), {"x": Interval(arb(-0.25), arb(0.25))}).lower.is_nan()
-
-
-@pytest.mark.parametrize(
-    ("text", "low", "high", "expected"),
-    [
-        ("where(x < 0, -x, x)", -1, 1, (-1, 1)),
-        ("where(x < 0, -x, x)", 0, 1, (1, 1)),
-        ("where(x < 0, exp(x) - 1, 2*x)", -1, -0.5, (np.exp(-1), np.exp(-0.5))),
-        ("hypot(x, 0)", -1, 1, (-1, 1)),
-        ("hypot(x, 1)", -1, 1, (-np.sqrt(0.5), np.sqrt(0.5))),
-        ("floor(x)", 0.25, 0.75, (0, 0)),
-    ],
-)
-def test_slopes_of_kinks(text, low, high, expected):
-    found = bounds(derivative(parse(text), "x"), {"x": Interval(arb(low), arb(high))})
-    assert (float(found.lower), float(found.upper)) == pytest.approx(expected, abs=1e-14)
-
-
 @given(x=st.floats(-2, 2), r=st.floats(1e-6, 1), y=st.floats(-2, 2), s=st.floats(-1, 1), t=st.floats(-1, 1))
 @settings(max_examples=200, deadline=None)
 def test_functions_of_two_arguments_are_enclosed(x, r, y, s, t):
