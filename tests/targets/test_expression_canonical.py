@@ -11,9 +11,11 @@ from attnforge.targets.expression.canonical import Canonical
 
 SAME = {
     "(x + y)*(x - y)": "x^2 - y^2", "sqrt((x^2 + y^2)/10)": "sqrt(x^2 + y^2)/sqrt(10)",
-    "hypot(x, y)": "sqrt(x^2 + y^2)", "sqrt(-2*x)": "sqrt(2)*sqrt(-x)", "sqrt(exp(y)*x)": "exp(y/2)*sqrt(x)", "sqrt(x)^2": "x",
+    "hypot(x, y)": "sqrt(x^2 + y^2)", "sqrt(-2*x)": "sqrt(2)*sqrt(-x)", "sqrt(x)^2": "x",
+    "sqrt(exp(y)*x)": "exp(y/2)*sqrt(x)",
     "abs(x)": "2*relu(x) - x",
-    "max(x, y)": "y + relu(x - y)", "asin(x)": "pi/2 - 2*asin(sqrt((1 - x)/2))", "acos(x)": "2*asin(sqrt((1 - x)/2))",
+    "max(x, y)": "y + relu(x - y)",
+    "asin(x)": "pi/2 - 2*asin(sqrt((1 - x)/2))", "acos(x)": "2*asin(sqrt((1 - x)/2))",
 }  # fmt: skip
 OTHERS = {
     "sqrt(x)": "x", "sqrt(x^2)": "x", "sqrt(x*y)": "sqrt(x)*sqrt(y)", "sqrt(-x)": "sqrt(x)", "sqrt(sqrt(x^2))^2": "x",
