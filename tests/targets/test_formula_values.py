@@ -1,13 +1,10 @@
 """`af.formula(...)` on numbers and on boxes: against mpmath, tables of known values and ranges, and in refusals."""
 
 import math
-import warnings
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import attnforge as af
 from benchmarks import formulas as exact
@@ -33,7 +30,6 @@ KNOWN = {
     "t = tanh(x + y); t^2 - t*x": lambda x, y: mp.tanh(x + y) ** 2 - mp.tanh(x + y) * x,
     "(x + 1e20) - 1e20 + y": lambda x, y: x + y,
 }
-TIGHT = ("sin(x)*y", "x*exp(-x^2)*cos(3*y)", "1/(1 + 25*x^2) + y", "erf(x)*tanh(3*y)")
 FEW = 8  # boxes a formula
 INSIDE = 12  # points a box, and its corners
 KEPT = 2.0**-41  # of the largest value: what `careful_values` promises
@@ -80,33 +76,11 @@ def test_enclosures_hold_the_values(text):
         assert not outside(text, ends, points_of(lower, upper)), (text, sides, ends)
 
 
-@pytest.mark.parametrize("text", TIGHT)
-def test_enclosures_are_close(text):
-    """To a millionth of the ends; and the law above sees ends that are a thousandth of the range too far inside."""
-    axis = np.linspace(-1, 1.5, 1201)
-    values = af.formula(text)(x=axis[:, None], y=axis)
-    low, high = af.formula(text).enclose({"x": (-1, 1.5), "y": (-1, 1.5)})
-    seen, spread = (values.min(), values.max()), np.ptp(values)
-    assert low <= seen[0] <= low + 1e-4 * spread  # the grid itself misses an extreme by the square of half a step
-    assert high - 1e-4 * spread <= seen[1] <= high
-    places = np.argwhere(np.ones_like(values))[[values.argmin(), values.argmax()]]
-    extremes = axis[places]
-    assert len(outside(text, (low + 1e-3 * spread, high - 1e-3 * spread), extremes)) == 2
-
-
 def test_ends_are_rounded_outward_by_the_last_digit():
     for x in np.random.default_rng(2).uniform(0.1, 2, 20):
         low, high = af.formula("exp(x)/3").enclose({"x": (x, x)})
         assert mp.mpf(low) < mp.exp(mp.mpf(x)) / 3 < mp.mpf(high)
         assert high == np.nextafter(low, np.inf)
-
-
-@given(st.floats(-3, 3), st.floats(0, 3), st.sampled_from(sorted(KNOWN)))
-@settings(max_examples=60)
-def test_a_smaller_box_has_values_in_the_larger_enclosure(start, side, text):
-    formula = af.formula(text, ("x", "y"))
-    low, high = formula.enclose({"x": (start, start + side), "y": (-1, 1)}, cells=20)
-    assert not outside(text, (low, high), np.array([[start + part * side, y] for part in (0, 0.3, 1) for y in (-1, 1)]))
 
 
 def test_shapes_of_values():
@@ -147,45 +121,22 @@ def test_what_is_written_and_what_is_traced_are_one_kind():
     assert af.certify(nets[0].network, written, {"x": (-1, 1), "y": (0, 1)}).bound == nets[0].certificate.bound
 
 
-def test_a_network_lies_around_the_enclosure_of_its_formula():
-    formula, box = af.formula("x*exp(-x^2) + y"), {"x": (-1, 1), "y": (0, 1)}
-    net = af.compile(formula, box, 1e-4)
-    (low, high), found = formula.enclose(box), net.range(box)
-    bound = net.certificate.bound + 1e-5 * (high - low)  # how closely `enclose` knows its ends, and more
-    more = bound + 2.0**-9 * (high - low)  # `range` looks until 2^-10 of the range is left
-    assert low - more <= found.lower <= low + bound
-    assert high - bound <= found.upper <= high + more
-
-
 WAVE = af.formula("sin(x)*y")
 REFUSED = {
-    "no text": lambda: af.formula(3),
-    "no formula": lambda: af.formula("sin("),
+    "no text": lambda: af.formula(3), "no formula": lambda: af.formula("sin("),
     "code": lambda: af.formula("__import__('os').system('true')"),
-    "another input": lambda: af.formula("x + y", ("x", "z")),
-    "no name": lambda: af.formula("x", ("x", "a b")),
-    "an input twice": lambda: af.formula("x", ("x", "x")),
-    "nothing": lambda: WAVE(),
-    "an input missing": lambda: WAVE(x=1),
-    "an input too many": lambda: WAVE(x=1, y=1, z=1),
-    "an input misspelt": lambda: WAVE(x=1, Y=1),
-    "two positional": lambda: WAVE(1, 2),
-    "positional and by name": lambda: WAVE([1, 2], y=1),
-    "another number of inputs": lambda: WAVE([1, 2, 3]),
-    "a number for two inputs": lambda: WAVE(1),
-    "shapes that differ": lambda: WAVE(x=[1, 2], y=[1, 2, 3]),
-    "text": lambda: WAVE(x="1", y=1),
-    "complex": lambda: WAVE(x=1j, y=1),
-    "not a number": lambda: WAVE(x=np.nan, y=1),
-    "infinite": lambda: WAVE(x=np.inf, y=1),
-    "half a vector": lambda: af.formula("x[0]*x[1]")(x=[1]),
+    "another input": lambda: af.formula("x + y", ("x", "z")), "no name": lambda: af.formula("x", ("x", "a b")),
+    "an input twice": lambda: af.formula("x", ("x", "x")), "nothing": lambda: WAVE(),
+    "an input missing": lambda: WAVE(x=1), "an input too many": lambda: WAVE(x=1, y=1, z=1),
+    "an input misspelt": lambda: WAVE(x=1, Y=1), "two positional": lambda: WAVE(1, 2),
+    "positional and by name": lambda: WAVE([1, 2], y=1), "another number of inputs": lambda: WAVE([1, 2, 3]),
+    "a number for two inputs": lambda: WAVE(1), "shapes that differ": lambda: WAVE(x=[1, 2], y=[1, 2, 3]),
+    "text": lambda: WAVE(x="1", y=1), "complex": lambda: WAVE(x=1j, y=1), "not a number": lambda: WAVE(x=np.nan, y=1),
+    "infinite": lambda: WAVE(x=np.inf, y=1), "half a vector": lambda: af.formula("x[0]*x[1]")(x=[1]),
     "a number for a vector": lambda: af.formula("x[0]*x[1]")(x=1),
-    "no logarithm": lambda: af.formula("log(x)")([1, -1]),
-    "no root": lambda: af.formula("sqrt(x)*y")(x=-1, y=0),
-    "no quotient": lambda: af.formula("sin(x)/x")(0),
-    "beyond float64": lambda: af.formula("exp(x)")(1000),
-    "no box": lambda: WAVE.enclose(3),
-    "no interval": lambda: WAVE.enclose({"x": 1, "y": (0, 1)}),
+    "no logarithm": lambda: af.formula("log(x)")([1, -1]), "no root": lambda: af.formula("sqrt(x)*y")(x=-1, y=0),
+    "no quotient": lambda: af.formula("sin(x)/x")(0), "beyond float64": lambda: af.formula("exp(x)")(1000),
+    "no box": lambda: WAVE.enclose(3), "no interval": lambda: WAVE.enclose({"x": 1, "y": (0, 1)}),
     "an interval missing": lambda: WAVE.enclose({"x": (0, 1)}),
     "another interval": lambda: WAVE.enclose({"x": (0, 1), "z": (0, 1)}),
     "an interval too few": lambda: WAVE.enclose([(0, 1)]),
@@ -326,12 +277,6 @@ def test_values_are_right_however_many_digits_cancel(text):
             assert abs(mpmath.mpf(mid) - value) <= rad <= 2.0**-52 * float(largest) + 2.0**-1074
 
 
-def test_no_digits_are_lost_beside_a_larger_output():
-    points = np.random.default_rng(1).uniform(-1, 1, (50, 2))
-    found = af.formula("[1e30*y, (x + 1e5) - 1e5, 1e17*((1 + 1e-17*x) - 1)]", ("x", "y"))(points)
-    np.testing.assert_allclose(found[:, 1:], points[:, [0, 0]], rtol=1e-11)
-
-
 def test_a_network_that_returns_zero_is_not_measured_to_be_right():
     """The float64 values of the target are all zero; the target is x."""
     zero = af.compile("0*x", {"x": (0, 1)}, 1e-3)
@@ -343,16 +288,6 @@ def test_jumps_at_zero_have_the_value_in_the_middle(text, value):
     target = af.formula(text, ("x",)).on(af.Box([0], [1]))
     assert af.formula(text)(0.3) == target.accurate(np.array([[0.3]]))[0] == value
     assert target.enclosed(np.array([[0.3]])).mid.tolist() == [value]
-
-
-@pytest.mark.parametrize("name", exact.FUNCTIONS)
-def test_no_warning_leaks(name):
-    text = exact.FUNCTIONS[name].format(u="(x - y)", v="(x*y)")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        af.formula(text, ("x", "y"))(np.random.default_rng(0).normal(size=(20, 2)))
-        with refused(af.DomainError):
-            af.formula("[log(x), 1/y, sqrt(x), gamma(y), exp(x*x)]")([-1e308, 0.0])
 
 
 NAMES = ("x[0]", "x[1]", "x[2]", "y[0]", "y[1]", "y[2]", "z[0]", "t", "norm")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,17 +21,6 @@ def test_exactly_the_finite_rows_survive(tmp_path_factory, rows, split):
     kept = given_rows[np.isfinite(given_rows).all(axis=1)]
     assert np.column_stack([points, values]).tobytes() == kept.tobytes()
     assert len(read_samples(path, 2, None, 2)[0]) == min(2, len(kept))
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 2)])
-def test_values_of_any_shape_come_back_also_without_locks(tmp_path, monkeypatch, shape):
-    points, values = np.arange(6.0).reshape(3, 2), np.random.default_rng(0).normal(size=(3, *shape))
-    append_samples(tmp_path / "c", points[:2], values[:2])
-    monkeypatch.setitem(sys.modules, "fcntl", None)  # as in Windows: importing it raises ImportError
-    append_samples(tmp_path / "c", points[2:], values[2:])
-    for asked in (shape, None):
-        found = read_samples(tmp_path / "c", 2, asked, 1000)
-        assert [each.tobytes() for each in found] == [points.tobytes(), values.tobytes()]
 
 
 def write_many(path, name):

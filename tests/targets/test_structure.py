@@ -48,13 +48,10 @@ RIDGES = [
     (lambda x: np.sin(x[..., 0] + x[..., 1] * 1e-12 / 3), af.Box([0, 0], [1, 1e12]), "x[0] + 3.333e-13*x[1]"),
     (lambda x: np.cos(x.sum(axis=-1)) + 1e-9 * x[..., 0] ** 3, cube(3), "x[0] + x[1] + x[2]"),
     (lambda x: np.stack([np.sin(x @ [0.5, 1]), (x @ [0.5, 1]) ** 2], axis=-1), cube(2), "0.5*x[0] + x[1]"),
-    ("tanh(3*x - 2*y + 0.5*z)", named("xyz"), "x - 0.6667*y + 0.1667*z"),
-    ("cos(x - z)", named("xyz"), "x - z"),
-    ("(x + y)^2 + x + y", named("xy"), "x + y"),
-    ("x^2 + 2*x*y + y^2", named("xy"), "x + y"),
+    ("tanh(3*x - 2*y + 0.5*z)", named("xyz"), "x - 0.6667*y + 0.1667*z"), ("cos(x - z)", named("xyz"), "x - z"),
+    ("(x + y)^2 + x + y", named("xy"), "x + y"), ("x^2 + 2*x*y + y^2", named("xy"), "x + y"),
     ("exp(x + y) - (sin(2*x + 2*y) - y - 3) + x", named("xy"), "x + y"),
-    ("sqrt(2)*sin(sqrt(2)*x + 2*y)", named("xy"), "0.7071*x + y"),
-    ("(x + y + 3)^(x + y + 3)", named("xy"), "x + y"),
+    ("sqrt(2)*sin(sqrt(2)*x + 2*y)", named("xy"), "0.7071*x + y"), ("(x + y + 3)^(x + y + 3)", named("xy"), "x + y"),
 ]  # fmt: skip
 
 
@@ -70,14 +67,11 @@ SUMS = [
     (lambda x: np.sin(x[..., 0]) + x[..., 1] ** 2, cube(2), "(x[0]), (x[1])"),
     (lambda x: product(0, 1)(x) + product(1, 2)(x), cube(3), "(x[0], x[1]), (x[1], x[2])"),
     (lambda x: np.stack([np.exp(x[..., 0]), product(1, 2)(x)], axis=-1), cube(3), "(x[0]), (x[1], x[2])"),
-    ("x*y*z + w", named("xyzw"), "(x, y, z), (w)"),
-    ("(x + y)^2 - 2*x*y", named("xy"), "(x), (y)"),
-    ("sin(20*x) + x*y", named("xy"), "(x), (x, y)"),
-    ("cos(x + y) + z^2", named("xyz"), "(x + y), (z)"),
+    ("x*y*z + w", named("xyzw"), "(x, y, z), (w)"), ("(x + y)^2 - 2*x*y", named("xy"), "(x), (y)"),
+    ("sin(20*x) + x*y", named("xy"), "(x), (x, y)"), ("cos(x + y) + z^2", named("xyz"), "(x + y), (z)"),
     ("cos(x + y) + 3*sin(2*x + 2*y) + z", named("xyz"), "(x + y), (z)"),
     ("exp(x)*2 - 4*(cos(y) - x*5)/3", named("xy"), "(x), (y)"),
-    ("x*y + 2*z - w + 1", named("xyzw"), "(x, y), (z - 0.5*w)"),
-    ("sin(x) + x*y - 3*x + 2", named("xy"), "(x), (x, y)"),
+    ("x*y + 2*z - w + 1", named("xyzw"), "(x, y), (z - 0.5*w)"), ("sin(x) + x*y - 3*x + 2", named("xy"), "(x), (x, y)"),
 ]  # fmt: skip
 
 
@@ -90,14 +84,11 @@ def test_sums(f, domain, terms):
 
 
 NEITHER = [
-    (product(0, 1), cube(2)),
-    (lambda x: np.cos(product(0, 1, 2)(x)), cube(3)),
+    (product(0, 1), cube(2)), (lambda x: np.cos(product(0, 1, 2)(x)), cube(3)),
     (lambda x: np.cos(x.sum(axis=-1)) * np.exp(-(x**2).sum(axis=-1) / 8), cube(8, 0.0)),
     (lambda x: np.cos(((x + 2) ** 2).sum(axis=-1)), cube(5)),
-    (lambda x: np.stack([np.sin(x @ [0.5, 1]), (x @ [1, 1]) ** 2], axis=-1), cube(2)),
-    ("cos(x*y*z) + 1", named("xyz")),
-    ("cos(x + y)*cos(x + 1.000000001*y)*x", named("xy")),
-    ("sin(x*y)", named("xy")),
+    (lambda x: np.stack([np.sin(x @ [0.5, 1]), (x @ [1, 1]) ** 2], axis=-1), cube(2)), ("cos(x*y*z) + 1", named("xyz")),
+    ("cos(x + y)*cos(x + 1.000000001*y)*x", named("xy")), ("sin(x*y)", named("xy")),
 ]  # fmt: skip
 
 
@@ -150,23 +141,6 @@ def test_every_direction_is_found_as_text_and_by_probing(weights):
     text = f"sin({' + '.join(f'({w})*{name}' for w, name in zip(weights, names, strict=True))})"
     for f in (text, lambda x: np.sin(x @ np.array(weights))):
         assert built(f, named(names) if isinstance(f, str) else cube(len(weights)), "ridge").heads == 1
-
-
-def test_probing_costs_little_and_is_the_same_every_time():
-    def ring(x):
-        return np.sin(K * x).sum(axis=-1) + (x * np.roll(x, -1, axis=-1)).sum(axis=-1)
-
-    first, second = (built(ring, cube(10), "additive", 1e-3) for _ in range(2))
-    assert first.reason == second.reason
-    assert first.heads == 20
-    assert first.reason.startswith("A sum of 20 terms")
-    assert int(first.reason.partition(" with ")[2].partition(" eval")[0].replace(",", "")) < 20_000
-
-
-@pytest.mark.parametrize("text", ["3", "x - x"])
-def test_constants_have_no_structure_to_be_sought(text):
-    with refused(af.RefusalError):
-        af.compile(text, {"x": (0, 1), "y": (0, 1)}, 1e-3, construction="ridge")
 
 
 # Sums handed in as pairs.

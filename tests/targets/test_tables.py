@@ -24,25 +24,19 @@ def table(pair, domain=None):
     return af.compile(pair, domain, tol=1e308, effort="low").target
 
 
-@pytest.mark.parametrize(
-    ("pair", "shape", "outputs"),
-    [
-        ((X, X**2), (3, 1), None),
-        ([X, X**2], (3, 1), None),
-        (([0, 1, 2], [3, 4, 5]), (3, 1), None),
-        ((torch.linspace(0, 1, 3, requires_grad=True), torch.ones(3)), (3, 1), None),
-        ((SQUARE, [1, 2, 3, 4]), (4, 2), None),
-        ((np.array(SQUARE), np.zeros((4, 3))), (4, 2), 3),
-        ((SQUARE, np.ones((4, 1))), (4, 2), 1),
-        ((list(map(np.array, SQUARE)), np.zeros(4)), (4, 2), None),
-        (((X, Y), np.zeros((3, 4))), (12, 2), None),
-        (([X, Y], np.zeros((3, 4, 5))), (12, 2), 5),
-        ((([0, 1, 2], [0, 1, 2]), np.zeros((3, 3))), (9, 2), None),
-        (((X,), X), (3, 1), None),
-        (((torch.arange(3), torch.arange(4)), torch.zeros(3, 4)), (12, 2), None),
-        (((np.array([0, 1]), np.array([0, 1])), [[1, 2], [3, 4]]), (4, 2), None),
-    ],
-)
+FORMS = [
+    ((X, X**2), (3, 1), None), ([X, X**2], (3, 1), None), (([0, 1, 2], [3, 4, 5]), (3, 1), None),
+    ((torch.linspace(0, 1, 3, requires_grad=True), torch.ones(3)), (3, 1), None),
+    ((SQUARE, [1, 2, 3, 4]), (4, 2), None), ((np.array(SQUARE), np.zeros((4, 3))), (4, 2), 3),
+    ((SQUARE, np.ones((4, 1))), (4, 2), 1), ((list(map(np.array, SQUARE)), np.zeros(4)), (4, 2), None),
+    (((X, Y), np.zeros((3, 4))), (12, 2), None), (([X, Y], np.zeros((3, 4, 5))), (12, 2), 5),
+    ((([0, 1, 2], [0, 1, 2]), np.zeros((3, 3))), (9, 2), None), (((X,), X), (3, 1), None),
+    (((torch.arange(3), torch.arange(4)), torch.zeros(3, 4)), (12, 2), None),
+    (((np.array([0, 1]), np.array([0, 1])), [[1, 2], [3, 4]]), (4, 2), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pair", "shape", "outputs"), FORMS)
 def test_both_forms_are_understood(pair, shape, outputs):
     found = table(pair)
     assert found.points.shape == shape
@@ -158,12 +152,6 @@ def test_closeness_in_a_chain_is_no_grid():
     rows = [*zip(x[:3], [0, 1, 2], strict=True), *((1.0, y) for y in (0, 1, 2))]  # 2 x 3, were the chain one number
     for points in (list(itertools.product(x, [0, 1])), rows, [[0, 0], [1e-14, 0], [1, 0], [1, 1]]):
         assert table((points, list(range(len(points))))).grid is None
-
-
-def test_descriptions():
-    grid = table(((np.arange(10), np.arange(20)), np.zeros((10, 20))))
-    assert grid.describe() == "table of 200 points of 2 inputs on a 10 x 20 grid"
-    assert table((range(5), np.zeros((5, 2)))).describe() == "table of 5 points of 1 input and 2 outputs"
 
 
 def test_a_smaller_box_keeps_the_points_inside_and_no_other_is_taken():

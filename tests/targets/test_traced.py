@@ -64,30 +64,12 @@ def test_traced_text(function, names, text):
 
 
 ACTIVATIONS = [
-    functional.relu,
-    functional.relu6,
-    functional.gelu,
-    lambda x: functional.gelu(x, approximate="tanh"),
-    functional.silu,
-    functional.mish,
-    functional.elu,
-    lambda x: functional.elu(x, 0.5),
-    lambda x: functional.celu(x, 2.0),
-    functional.selu,
-    functional.softplus,
-    functional.softsign,
-    functional.tanhshrink,
-    functional.logsigmoid,
-    functional.hardswish,
-    functional.hardsigmoid,
-    functional.hardtanh,
-    functional.leaky_relu,
-    torch.sigmoid,
-    torch.tanh,
-    torch.rsqrt,
-    torch.special.erf,
-    torch.square,
-]
+    functional.relu, functional.relu6, functional.gelu, lambda x: functional.gelu(x, approximate="tanh"),
+    functional.silu, functional.mish, functional.elu, lambda x: functional.elu(x, 0.5),
+    lambda x: functional.celu(x, 2.0), functional.selu, functional.softplus, functional.softsign, functional.tanhshrink,
+    functional.logsigmoid, functional.hardswish, functional.hardsigmoid, functional.hardtanh, functional.leaky_relu,
+    torch.sigmoid, torch.tanh, torch.rsqrt, torch.special.erf, torch.square,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
