@@ -33,17 +33,14 @@ class Counted:
         return np.concatenate(self.batches)
 
 
-@pytest.mark.parametrize(
-    ("function", "box", "outputs", "shape"),
-    [
-        (np.sin, LINE, None, (5,)),
-        (lambda x: x[..., 0] * x[..., 1], PAIR, None, (5,)),
-        (lambda x: np.stack([x[..., 0]] * 4, axis=-1), PAIR, 4, (5, 4)),
-        (lambda x: np.sort(x, axis=-2), TOKENS, 2, (5, 3, 2)),
-        (lambda x: x.sum(axis=-1), TOKENS, None, (5, 3)),
-        (lambda x: torch.relu(x).sum(dim=-1), PAIR, None, (5,)),
-    ],
-)
+SHAPES = [
+    (np.sin, LINE, None, (5,)), (lambda x: x[..., 0] * x[..., 1], PAIR, None, (5,)),
+    (lambda x: np.stack([x[..., 0]] * 4, axis=-1), PAIR, 4, (5, 4)), (lambda x: x.sum(axis=-1), TOKENS, None, (5, 3)),
+    (lambda x: np.sort(x, axis=-2), TOKENS, 2, (5, 3, 2)), (lambda x: torch.relu(x).sum(dim=-1), PAIR, None, (5,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "box", "outputs", "shape"), SHAPES)
 def test_shapes_are_found_by_calling(function, box, outputs, shape):
     target = af.compile(function, box, **LOOSE).target
     points = np.full((5, *target.domain.shape), 0.5)

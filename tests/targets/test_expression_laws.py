@@ -251,20 +251,3 @@ def test_precision_is_local_and_any_precision_is_an_enclosure():
     with refused(af.TargetError):
         enclose(parse("1/y"), {}, precision=300)
     assert flint.ctx.prec == before
-
-
-WRONG = {
-    "a value missing": (Variable("x"), {"y": 1.0}),
-    "complex": (Variable("x"), {"x": 1j}),
-    "text": (Variable("x"), {"x": "x"}),
-    "nothing": (Variable("x"), {"x": None}),
-    "no function": (Apply("foo", (Constant(1.0),)), {}),
-    "no argument": (Apply("sin", ()), {}),
-    "too few": (Apply("max", (Constant(1.0),)), {}),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_evaluated(name):
-    with refused(af.TargetError):
-        evaluate(*WRONG[name])

@@ -107,17 +107,13 @@ def test_float32_functions_are_compared_in_float32():
     assert af.formula(lambda x: torch.dot(weight, x), {"x": 2}).on(af.Box(-1, 1)).describe() == "0.25*x[0] + -0.5*x[1]"
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: np.where(x > 0, x, 2 * x),
-        lambda x: np.where(x < 0, x, 2 * x),
-        lambda x: np.where(x <= 0, x, 2 * x),
-        lambda x: torch.where(x >= 0, x, 2 * x),
-        lambda x: (x > 0) * x,
-        lambda x: np.where((x > 0) & (x < 0.5), x, 1),
-    ],
-)
+CHOICES = [
+    lambda x: np.where(x > 0, x, 2 * x), lambda x: np.where(x <= 0, x, 2 * x), lambda x: torch.where(x >= 0, x, 2 * x),
+    lambda x: (x > 0) * x, lambda x: np.where((x > 0) & (x < 0.5), x, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", CHOICES)
 def test_choices_by_comparisons(function):
     af.formula(function).on(af.Box([-1], [1]))
 
