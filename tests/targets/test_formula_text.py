@@ -159,7 +159,7 @@ HOSTILE = [
 ]  # fmt: skip
 TOO_LONG = [  # for one formula, as ``compile`` takes it; a program of shared parts may have more
     "x" * 20_000, "-" * 5_000 + "x", "x" + "/x" * 4_000, "x" + "^x" * 4_000, "x" + "+x" * 4_999,
-    "+".join(["x"] * 2_000), "-" * 100 + "x", "+".join([".1"] * 1_990),
+    "+".join(["x"] * 2_000), "-" * 100 + "x", "+".join([".1"] * 1_990), "sum(x*sum(x*sum(x*sum(x)))) + x[29]",
 ]  # fmt: skip
 
 
@@ -179,7 +179,7 @@ def test_hostile_text_is_refused_with_a_caret(door, text):
 @pytest.mark.parametrize("text", TOO_LONG, ids=lambda text: text[:12])
 def test_a_formula_has_limits(text):
     with at_most(3_000_000), refused(af.TargetError) as caught:
-        af.compile(text, BOX, 1e-2)
+        af.compile(text, BOX if "sum" not in text else af.Box(0, 1, shape=(30,)), 1e-2)
     assert len(str(caught.value)) < 600
 
 
@@ -263,16 +263,13 @@ def hostile_programs() -> dict[str, tuple[str, tuple[str, ...] | None]]:
     chain = "; ".join(f"t{i + 1} = t{i} + t{i}" for i in range(1, 8_000))
     powers = "; ".join(f"t{i + 1} = x^t{i} + t{i}" for i in range(1, 8_000))
     constants = "; ".join(f"t{i + 1} = t{i} + 0; s{i} = x^t{i}" for i in range(1, 5_000))
-    hundred = tuple(f"x[{i}]" for i in range(100))
     return {
         "error in a shared tree": (f"t1 = sin(x); {chain}; [sin(t8000) t3]", ("x",)),
         "too long": ("[x" + " + x" * 4_000_000 + "]", ("x",)),
-        "too many nodes in all": ("; ".join(f"t{i} = x*x*x*x*x" for i in range(40_000)) + "; [x]", ("x",)),
         "deep brackets": ("[" + "(" * 100_000 + "x" + ")" * 100_000 + "]", ("x",)),
         "exponents of variables": (f"t1 = x; {powers}; [t8000", ("x",)),
         "exponents of numbers": (f"t1 = 1; {constants}; [x]", ("x",)),
         "sums of one large part": (f"t = x{'+ x' * 10_000}; [{','.join(['sum(t)'] * 10_000)}]", ("x",)),
-        "sums of sums": ("sum(x*sum(x*sum(x*sum(x))))", hundred),
         "long names": (f"[{'a' * 200_000} + {'b ' * 200_000}", None),
         "an entry of one that has no others": ("sum(x)", ("x[0]", "x[2]")),
     }

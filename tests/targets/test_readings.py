@@ -81,7 +81,7 @@ def piecewise(inner):
     )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(st.recursive(leaves, piecewise, max_leaves=8))
 def test_piecewise_affine_formulas_are_relu_networks_to_the_last_digits(text):
     try:
@@ -244,7 +244,7 @@ def test_poles_cuts_and_unused_inputs():
 # Slopes.
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(
     st.sampled_from(["sin(8*x) + abs(y)", "1/(1 + 25*x^2) + y", "max(x, y) - exp(x)*y", "[2*x + y, sin(x)]"]),
     st.lists(st.floats(-1, 1), min_size=4, max_size=4),

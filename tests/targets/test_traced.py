@@ -179,8 +179,3 @@ def test_functions_are_compared_with_what_was_traced(name):
     for verb in (af.formula(function).on, lambda box: af.compile(af.formula(function), box, 1e-2)):
         with refused(af.TargetError):
             verb(af.Box([low], [high]))
-
-
-def test_a_domain_of_other_inputs():
-    with refused(af.DomainError):
-        af.formula(lambda x, y: x).on(af.Box([0], [1]))
