@@ -20,14 +20,12 @@ from tests.refusals import refused
 
 BOX = {"x": (-1, 1)}
 DOORS = {"formula": af.formula, "compile": lambda text: af.compile(text, BOX, 1e-2)}
-POINT = {"x": 1.7, "y": -0.6, "z": 2.3}
+POINT = {"x": 1.7, "y": 0.6, "z": 2.3}  # positive: roots are real
 
 
 def by_python(text):
     """What Python makes of the same operators, names and brackets."""
-    functions = {"max": max, "min": min, "sin": math.sin, "abs": abs}
-    found = eval(text.replace("^", "**"), functions | POINT)
-    return found if isinstance(found, complex) else float(found)
+    return float(eval(text.replace("^", "**"), {"max": max, "sin": math.sin} | POINT))
 
 
 operands = st.sampled_from(["x", "y", "z", "2", "0.5", "1e1", ".25", "3."])
@@ -50,10 +48,10 @@ texts = st.recursive(
 def test_operators_bind_as_in_python(text):
     try:
         wanted = by_python(text)
-    except (ZeroDivisionError, OverflowError):
+    except (ArithmeticError, ValueError):  # beyond float64, and the sine of infinity
         return
     formula = af.formula(text, ("x", "y", "z"))
-    if not isinstance(wanted, complex) and math.isfinite(wanted):
+    if math.isfinite(wanted):
         assert formula(**POINT) == pytest.approx(wanted, rel=1e-9, abs=1e-9)
     assert af.formula(str(formula), ("x", "y", "z")).trees == formula.trees
     assert str(af.formula(str(formula), ("x", "y", "z"))) == str(formula)
