@@ -12,7 +12,7 @@ import pytest
 from markdown import Markdown
 
 import attnforge as af
-from attnforge.theorems import registry
+from scripts import tables
 from scripts.documentation import hooks, links, reference
 from scripts.documentation.__main__ import quiet
 from scripts.documentation.docstrings import DocstringExtension, as_markdown
@@ -40,7 +40,7 @@ def test_the_site(tmp_path: Path) -> None:
 
 
 def constructions_have_pages_with_figures(pages: dict[str, str], site: Path) -> None:
-    for entry in registry.CONSTRUCTIONS:
+    for entry in tables.CONSTRUCTIONS:
         page = pages[f"constructions/{entry.name}.html"]
         assert html.escape(entry.documentation.bound, quote=False) in page
         assert (site / "constructions" / f"{entry.name}.png").stat().st_size > 1000

@@ -43,15 +43,6 @@ def saved(net, path):
     return path
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_prompt_is_certified_alike_after_a_file(name, tmp_path):
-    net, (x, y) = built(name), examples(name)
-    again = af.load(saved(net, tmp_path / "net.safetensors"))
-    assert isinstance(again, af.Compiled)
-    assert again.certify(x, y) == net.certify(x, y)
-    assert np.array_equal(again(x, y), net(x, y))
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "poisson"])
 def test_the_certificate_of_the_box_covers_its_prompts(name, dtype):

@@ -85,32 +85,6 @@ def test_torch_equals_numpy(which):
     assert net(torch.from_numpy(x).float(), prompt).dtype == torch.float32
 
 
-def test_shapes():
-    net, prompt = made("sine")
-    assert isinstance(net(0.5, prompt), float)
-    assert net(0.5, prompt) == pytest.approx(np.sin(4), abs=1e-6)
-    for shape, wanted in (((), ()), ((7,), (7,)), ((7, 1), (7,)), ((2, 3, 1), (2, 3)), ((0,), (0,))):
-        assert np.shape(net(np.zeros(shape), prompt)) == wanted
-    net, prompt = made("plane")
-    for shape in ((2,), (7, 2), (3, 4, 2)):
-        assert net(np.zeros(shape), prompt).shape == shape[:-1]
-
-
-def test_a_batch_of_prompts():
-    net, sine = made("sine")
-    x, doubled = np.linspace(-1, 1, 5), sine.tokens * np.array([1.0, 1.0, 2.0])
-    found = net(x, np.stack([sine.tokens, doubled])[:, None])  # (2, 1, p, 3) against (5,) points
-    assert found.shape == (2, 5)
-    np.testing.assert_allclose(found, [net(x, sine), 2 * net(x, sine)], atol=1e-12)
-
-
-def test_gradients_reach_the_prompt():
-    net, prompt = made("sine")
-    tokens = torch.from_numpy(prompt.tokens.copy()).requires_grad_()
-    net(torch.tensor([0.3], dtype=torch.float64), tokens).sum().backward()
-    assert float(tokens.grad[:, 2].sum()) == pytest.approx(1.0)  # weights of the values add up to one
-
-
 def test_callables_are_sampled():
     net, prompt = function_prompt(lambda x: np.tanh(3 * x), [(-1, 1)], 1e-4)  # receives (N,) arrays
     assert prompt.certificate.status == "sampled"

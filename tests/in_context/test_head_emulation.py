@@ -67,12 +67,6 @@ def test_sharp_heads_are_emulated_too():
     assert off <= min(1e-8, prompt.bound_on(X))
 
 
-def test_the_bound_on_a_batch_is_that_of_its_worst_entry():
-    _, prompt = attention_prompt(*ONE, data_bound=2.0)
-    assert prompt.bound_on(np.stack([0.1 * X, X])) == pytest.approx(prompt.bound_on(X))
-    assert prompt.bound_on(0.1 * X) < prompt.bound_on(X)
-
-
 def test_the_certificate_is_that_of_the_longest_sequence():
     net, prompt = attention_prompt(*ONE, data_bound=2.0, tokens=25)
     certificate = prompt.certificate

@@ -58,14 +58,6 @@ def test_sizes_that_differ_and_first_weights_are_certified(made, dtype, tmp_path
     assert np.abs(module.double().numpy() - net(x, y)).max() < 1e-6
 
 
-def test_first_weights_of_classes_and_intercepts():
-    x, first = np.random.default_rng(0).uniform(-1, 1, (N, D)), np.arange(12.0).reshape(4, 3) / 10
-    y = np.arange(N) % 3.0
-    net = SoftmaxRegression(classes=3, steps=2, learning_rate=0.1, fit_intercept=True, initial=first).build(D)
-    assert np.abs(net(x, y) - first).max() < 0.2
-    assert drift(net, x, y) <= net.certify(x, y).bound
-
-
 def test_a_changed_step_size_in_one_block_is_seen():
     data = conditioned((0.5, 1.0))
     net = LeastSquares(steps=3, learning_rate=(0.9, 0.5, 0.7)).build(D)

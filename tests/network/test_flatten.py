@@ -129,14 +129,6 @@ def test_layers_that_repeat_are_stored_once():
     np.testing.assert_array_equal(again(tokens), network(tokens))
 
 
-def test_layers_that_differ_in_one_bit_are_two():
-    one = head(memory=3)
-    minus = replace(one, memory_values=np.where(np.arange(3)[:, None] == 0, -0.0, one.memory_values))
-    plus = replace(one, memory_values=np.where(np.arange(3)[:, None] == 0, 0.0, one.memory_values))
-    assert len(flatten(Network((Attention((minus,)), Attention((plus,))), M, N))[0]["layers"]) == 2
-    assert len(flatten(Network((Attention((plus,)), Attention((plus,))), M, N))[0]["layers"]) == 1
-
-
 @pytest.mark.parametrize("order", [[0, 2], [-1], ["0"], [True], {"0": 1}, [], [0] * (MOST_LAYERS + 1)])
 def test_an_order_that_counts_other_layers_is_refused(order):
     skeleton, arrays = flatten(repeated(3))
