@@ -134,17 +134,6 @@ def test_prompts_of_several_lengths():
         lens.inputs(np.zeros((1, 15, net.network.features)))
 
 
-def test_a_second_input():
-    net = af.in_context.KernelRegression(bandwidth=0.5).build(features=1)
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=(3, 1))
-    asking, told = net.prompt(*data)
-    lens = af.export.transformer_lens(net, tokens=3, context=5)
-    np.testing.assert_allclose(lens(asking[None], told[None])[0, :, 0], net(*data), rtol=0, atol=1e-14)
-    with pytest.raises(ValueError, match="a batch of 5 rows"):
-        lens.inputs(asking[None], told[None, :4])
-
-
 def test_a_folder_runs_without_attnforge(net, x, tmp_path):
     """In a process that cannot import it."""
     assert af.export.transformer_lens(net, tmp_path / "lens") is None

@@ -76,16 +76,6 @@ def test_leading_axes_broadcast_and_the_same_weights_serve_every_prompt():
     assert digest(net.network) == before
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_torch_in_torch_out_and_numpy_alike(dtype):
-    data = [torch.from_numpy(part).to(dtype) for part in problem(3, 12, 5)]
-    net = KernelRegression().build(features=3)
-    found, arrays = net.predict(*data), net.predict(*(part.numpy() for part in data))
-    assert found.dtype == dtype
-    assert arrays.dtype == data[0].numpy().dtype
-    assert np.array_equal(found.numpy(), arrays)
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_prompts_are_what_the_network_and_its_module_take(kernel):
     net, data = KernelRegression(kernel=kernel).build(3), prompt()

@@ -125,16 +125,6 @@ def test_the_same_weights_serve_batches_and_any_number_of_examples(data):
     assert net(x[:7], y[:7]).shape == (D,)
 
 
-def test_trajectories_end_at_the_answer(data):
-    x, values, rate = data
-    net = in_context.SoftmaxRegression(steps=5, classes=4, learning_rate=rate).build(D)
-    path = net.trajectory(x, values["class"])
-    assert path.shape == (5, D, 4)
-    assert np.array_equal(path[-1], net(x, values["class"]))
-    plain = in_context.LeastSquares(steps=5, learning_rate=rate).build(D).trajectory(x[None], values["real"][None])
-    assert plain.shape == (1, 5, D)
-
-
 def test_predictions(data):
     x, values, rate = data
     net = in_context.Logistic(steps=50, learning_rate=rate).build(D)

@@ -91,16 +91,6 @@ def test_chebyshev_steps_reach_the_optimum_in_few_blocks():
     assert np.linalg.norm(LeastSquares(steps=75, learning_rate=1.0).build(D)(x, y) - best) > 1e-3
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_ridge_by_chebyshev_steps(dtype):
-    alpha, spectrum = 0.1, (0.3, 1.0)
-    x, y = conditioned(spectrum, alpha=alpha)
-    net = Ridge(steps=25, schedule="chebyshev", spectrum=spectrum, alpha=alpha, dtype=dtype).build(D)
-    best = np.linalg.solve(x.T @ x / N + alpha * np.eye(D), x.T @ y / N)
-    assert np.abs(net(x, y) - best).max() < (1e-7 if dtype == "float64" else 1e-4)
-    assert drift(net, x, y) <= net.certify(x, y).bound
-
-
 def test_with_an_intercept_the_spectrum_is_of_x_and_ones():
     x, y = conditioned((0.3, 1.0))
     ones = np.c_[x, np.ones(N)]

@@ -109,15 +109,6 @@ def test_it_compiles_as_one_graph(name):
     torch.testing.assert_close(compiled(*given), module(*given), rtol=0, atol=1e-14)
 
 
-def test_a_layer_applied_again_has_its_weights_once():
-    one = NETWORKS["residual"]
-    network = Network(one.layers * 50, one.features, one.tokens)
-    many, alone = (AttentionNetwork(each, torch.float64, trainable=True) for each in (network, one))
-    assert len(list(many.parameters())) == len(list(alone.parameters()))
-    (tokens,) = inputs(network)
-    np.testing.assert_allclose(many(torch.from_numpy(tokens)).detach(), network(tokens), rtol=1e-9)
-
-
 def call(name, *shapes):
     """The module, and its attention, of zeros of these shapes."""
     given = [torch.zeros(shape) for shape in shapes]
