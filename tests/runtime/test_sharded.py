@@ -52,14 +52,16 @@ def test_any_order_of_merges_is_one_softmax(seed, count, sharp):
     torch.testing.assert_close(mean(reduce(lambda a, b: merge(b, a), parts)), expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize(("dtype", "unit"), [
-    ("float64", 1e-12), ("float32", 1e-3), ("bfloat16", 0.1), ("float16", 0.02),
-])  # fmt: skip
-def test_shards_in_one_process_are_dense_attention(net, points, dtype, unit):
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_shards_in_one_process_are_dense_attention(net, points, dtype):
+    """To a few roundings of what is written and two thousand of what is summed, in float32 at least."""
+    summed = torch.finfo(dtype if dtype == torch.float64 else torch.float32).eps / 2
+    unit = 2 * torch.finfo(dtype).eps + 2000 * summed
+    scale = max(float(np.abs(head.memory_values).max()) for head in net.network.heads)
     dense = net.module(dtype, kernel="dense")
     for shards in (1, 3):
         module = net.module(dtype, kernel="sharded", shards=shards)
-        torch.testing.assert_close(module(points).double(), dense(points).double(), rtol=0, atol=unit)
+        torch.testing.assert_close(module(points).double(), dense(points).double(), rtol=0, atol=unit * scale)
         torch.testing.assert_close(module.attention(points)[0][0], dense.attention(points)[0][0], rtol=0.02, atol=unit)
 
 
