@@ -111,6 +111,7 @@ def test_a_refusal_lists_every_construction():
         af.compile(lambda x: noise.normal(size=x.shape), LINE, 1e-6)
     names = {*af.constructions.__all__} - {"cross_attention"}
     assert {name for name in names if not re.search(rf"\b{name}\b", str(caught.value))} == set()
+    assert "table: the target is not a table" in str(caught.value)  # and auto samples none
 
 
 # Targets

@@ -76,14 +76,6 @@ def test_more_anchors_are_better():
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
 
 
-def test_the_reason_names_kinks_by_their_input():
-    named = MAKE.tensor_grid("x*abs(y - 0.25)", {"x": (0, 1), "y": (0, 1)}, tol=1e-3).reason
-    unnamed = MAKE.tensor_grid(lambda x: np.abs(x[..., 1] - 0.25), af.Box(0, 1, shape=(2,)), tol=1e-3).reason
-    assert "kink found at y = 0.25" in named
-    assert "kink found at x2 = 0.25" in unnamed
-    assert "kink" not in MAKE.tensor_grid("sin(8*x)", LINE, tol=1e-3).reason
-
-
 @pytest.mark.parametrize("text", ["0*x", "x - x", "x^2 - x^2", "5", "x^12"])
 def test_polynomials_of_every_degree_up_to_twelve(text):
     net = MAKE.polynomial(text, LINE, tol=1e-9)
@@ -137,12 +129,6 @@ def test_offsets_of_scattered_points_that_a_dtype_cannot_hold_are_split():
     values = np.sin(POINTS[:, 0]) * POINTS[:, 1]
     widths = {d: af.compile((POINTS, values), tol=0.1, dtype=d).network.heads[0] for d in ("float64", "bfloat16")}
     assert {dtype: head.query.shape[1] for dtype, head in widths.items()} == {"float64": 3, "bfloat16": 4}
-
-
-def test_a_function_is_listed_on_a_grid_as_fine_as_it_takes():
-    coarse, fine = (af.compile("sin(8*x)", {"x": (0, 1)}, tol, construction="table").reason for tol in (1e-1, 1e-6))
-    assert "9 data" in coarse
-    assert "33 data" in fine
 
 
 def test_no_other_construction_takes_a_table():

@@ -58,11 +58,6 @@ WRONG_TOKENS = {
     "another width": lambda: split_interleaved(np.zeros((4, 3)), 2),
     "matrices that do not fit": lambda: ICL.attention_prompt(np.ones((2, 2)), np.ones((3, 2)), np.ones((2, 2))),
     "a matrix with NaN": lambda: ICL.attention_prompt(np.ones((2, 2)), np.ones((2, 2)), [[np.nan], [1.0]]),
-    "a kernel": lambda: ICL.KernelRegression(kernel="cosine").build(features=2),
-    **{
-        f"a bandwidth of {h}": lambda h=h: ICL.KernelRegression(bandwidth=h).build(features=2)
-        for h in (0.0, -1.0, np.nan, np.inf, 1e-200)
-    },
     **{
         f"a bound of {bound}": lambda bound=bound: ICL.attention_prompt(*np.ones((3, 2, 2)), data_bound=bound)
         for bound in (0.0, -1.0, np.inf, np.nan)

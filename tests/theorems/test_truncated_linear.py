@@ -202,14 +202,6 @@ def test_the_bound_of_a_gate_is_kept_and_near(scaled, lower, length, layout, n):
         assert exact <= 1.001 * found + room
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_finest_gate_of_float64_errs_by_rounding_alone(layout):
-    for net in (gate(layout=layout), gate([0.3], 0.1, -25.0, 25.0, layout=layout)):
-        beta = net.network.heads[0].claims.sharpness
-        assert errors(net.network, net.target, near_kinks(net, beta)).max() <= 1e-12
-        assert 0.2785 / beta < 1e-12
-
-
 # Sizes
 
 
