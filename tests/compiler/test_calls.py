@@ -157,14 +157,6 @@ def test_products_in_fewer_bits_are_noticed_where_they_would_be_used(single, one
         torch.set_float32_matmul_precision(before)
 
 
-def test_modules_are_trainable_on_request(one):
-    assert not list(one.module().parameters())
-    trainable = one.module(trainable=True)
-    assert sum(p.numel() for p in trainable.parameters()) == one.parameters
-    trainable(torch.tensor([0.1], dtype=torch.float64)).sum().backward()
-    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in trainable.parameters())
-
-
 # Frames
 
 

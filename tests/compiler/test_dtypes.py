@@ -7,7 +7,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-import torch
 
 import attnforge as af
 from tests.refusals import refused
@@ -71,14 +70,6 @@ def test_a_bound_within_tol_or_a_refusal(tol, dtype):
     assert net.certificate.status == "proved"
     assert net.certificate.estimate.error <= net.certificate.bound <= tol
     assert "as measured" not in net.reason
-
-
-def test_limits_hold_for_what_is_named():
-    free, limited = (refusal("exp", "float32", 1e-9, max_anchors=n).smallest_tol for n in (None, 5))
-    assert free < limited
-    net = af.compile(*CASES["exp"], tol=limited, dtype="float32", max_anchors=5)
-    assert net.anchors <= 5
-    assert net.certificate.bound <= limited
 
 
 def test_near_the_roundoff_of_float64_tol_is_met_as_measured_and_the_reason_says_so():
@@ -146,13 +137,3 @@ def test_no_number_of_anchors_does_much_better_than_what_is_named(dtype):
     nets = [af.constructions.tensor_grid(*CASES["exp"], anchors=n, dtype=dtype, effort="low") for n in range(2, 40, 3)]
     best = min(net.certificate.bound for net in nets if net.certificate.bound is not None)
     assert refusal("exp", dtype).smallest_tol <= 2 * best
-
-
-def test_a_dtype_is_a_name_or_torchs():
-    by_name, by_torch = (af.compile("sin(3*x)", LINE, 1e-3, dtype=d) for d in ("float32", torch.float32))
-    assert by_name.certificate == by_torch.certificate
-    assert by_torch.dtype == "float32"
-    assert by_torch.module(torch.float64)(torch.zeros(2)).dtype == torch.float64
-    for wrong in (torch.int64, "float8", None, 3):
-        with refused(af.RefusalError):
-            af.compile("x", LINE, dtype=wrong)

@@ -92,20 +92,6 @@ def test_two_keys_of_one_slope_count_once():
     assert found.lower == pytest.approx(lower, rel=1e-6)
 
 
-def test_callables_and_other_dtypes():
-    net = af.compile(lambda x: np.sin(3 * x), {"x": (0, 1)}, tol=1e-3, dtype="float32", construction="tensor_grid")
-    assert 1 <= af.optimality(net).gap < 3
-
-
-def test_the_figure_shows_both_errors():
-    figure = af.optimality(known("abs(x)")[0]).plot()
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [
-        "no values stay within",
-        "this network",
-        "the best values found",
-    ]
-
-
 REFUSED = {
     "two inputs": lambda: af.compile("x*y", {"x": (0, 1), "y": (0, 1)}, 1e-2),
     "a truncated form": lambda: af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=9),

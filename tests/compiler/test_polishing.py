@@ -76,14 +76,6 @@ def test_the_report_says_so_and_the_certificate_is_the_new_networks(wave):
     assert better.reason.count("polish") == 1  # what was handed in is left as it was
 
 
-def test_a_worse_network_is_not_taken(wave, monkeypatch):
-    worse = af.compile("sin(8*x) + 1", X, 1e-4, construction="tensor_grid").network
-    monkeypatch.setattr("attnforge.compiler.polishing._polished", lambda compiled, network: worse)
-    kept = af.polish(wave)
-    assert kept.network is wave.network
-    assert "polish did not help" in kept.reason
-
-
 @pytest.mark.parametrize("bound", [None, 1.0])
 def test_no_proof_is_given_up(wave, bound):
     """A network that errs less is not taken if less is proved of it."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import quad
 
 import attnforge as af
 from attnforge.anchors import Adaptive
-from attnforge.network import Linear, Term, moved, with_head
+from attnforge.network import Linear, Term, moved
 from tests.refusals import refused
 
 max_affine = partial(af.constructions.max_affine, effort="low")  # tests look for the worst point themselves
@@ -69,17 +66,6 @@ def test_hard_cells_are_of_order_one_and_tuned_ones_of_order_two(sharpness, leas
     assert least <= order <= most
 
 
-def test_clipped_ghosts_would_lose_the_order():
-    """Without reflection the tuned head is of order one at the edges."""
-    net = max_affine(wave, SQUARE, cells=16, lipschitz=SLOPE)
-    head = net.network.heads[0]
-    ghosts = np.array(head.claims.roles) == "ghost"
-    clipped = np.where(ghosts[:, None], wave(np.clip(head.claims.positions, 0, 1))[:, None], head.memory_values)
-    x = np.random.default_rng(0).uniform(0, 1, (5000, 1, 2))
-    worse = np.abs(with_head(net.network, 1, 0, memory_values=clipped)(x)[:, 0, 0] - wave(x[:, 0])).max()
-    assert worse > 3 * af.measure(net, points=5000).sup
-
-
 # Free cells
 
 
@@ -117,12 +103,6 @@ def test_given_centres_make_voronoi_cells(seed, count, axes):
     np.testing.assert_allclose(net(centres), centres.sum(axis=1), rtol=1e-12)
 
 
-def test_a_formula_on_free_cells_is_proved_tightly():
-    net = max_affine("sin(20*x)*exp(-40*(x-0.3)^2)", {"x": (0, 1)}, cells=Adaptive(45))
-    assert net.certificate.status == "proved"
-    assert sup(net, ripple, LINE) <= net.certificate.bound <= 1.04 * sup(net, ripple, LINE)
-
-
 # Averages over cells
 
 
@@ -139,30 +119,6 @@ def averages(cells):
     edges = np.arange(cells + 1) / cells
     whole = np.maximum(edges - JUMP, 0) + 2 * np.sign(edges - POLE) * np.sqrt(np.abs(edges - POLE))
     return np.diff(whole) * cells
-
-
-def independent(net, p):
-    """The L_p error by QUADPACK, panel by panel between the edges of cells, the jump and the pole."""
-    cells = net.anchors
-    edges = np.arange(cells + 1) / cells
-    beside = np.concatenate([edges[1:-1] + s / (36 * cells) for s in (-3, -1, 1, 3)])
-    panels = np.unique(np.concatenate([edges, beside, [JUMP, POLE]]))
-
-    def gap(x):
-        return abs(net.network(np.array([[x]]))[0, 0] - rough(np.array([x]))) ** p
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return sum(quad(gap, a, b, epsrel=1e-4, limit=60)[0] for a, b in pairwise(panels)) ** (1 / p)
-
-
-@pytest.mark.parametrize(("cells", "p"), [(8, 1), (7, 1), (8, 1.5)])
-def test_the_reported_norm_agrees_with_an_independent_quadrature(cells, p):
-    certificate = max_affine(rough, LINE, cells=cells, norm=p).certificate
-    assert (certificate.status, certificate.norm, certificate.bound) == ("sampled", f"L{p:g}", None)
-    assert certificate.estimate.error == pytest.approx(
-        independent(max_affine(rough, LINE, cells=cells, norm=p), p), 0.02
-    )
 
 
 def test_values_are_averages_and_an_unbounded_function_is_truncated_by_its_tail():

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnforge as af
-from attnforge.anchors import tuned
 from tests.refusals import refused
 from tests.theorems.measuring import errors, forms, scores, sup_error
 
@@ -81,15 +80,6 @@ def test_the_bound_of_one_head_is_close_to_its_error(c, grid):
     assert net.certificate.bound <= 1.03 * sup_error(net, 40)
 
 
-def test_tuned_is_softer_where_rounding_disturbs_scores():
-    soft, sharp = (
-        MAKE.truncated_linear([1.0], 0.0, -1, 1, anchors=1000, dtype=dtype, effort="low").network.heads[0].claims
-        for dtype in ("float32", "float64")
-    )
-    assert soft.sharpness < 0.8 * sharp.sharpness
-    assert sharp.sharpness * (2 / 999) ** 2 == pytest.approx(tuned(), rel=1e-3)
-
-
 # Several heads
 
 
@@ -142,16 +132,6 @@ def test_the_literal_sequence_is_the_input_and_one_hot_positions():
 def test_the_bound_of_several_heads_is_close_to_their_error(count, r, c):
     net = heads(tokens=12, count=count, r=r, c=c)
     assert net.certificate.bound <= 2 * sup_error(net, count * (12 - 2 * r))
-
-
-def test_tuned_is_sharper_where_borders_weigh_more():
-    def c(r):
-        options = {"tokens": 50, "heads": 16, "sentinels": r, "effort": "low"}
-        return MAKE.multihead_truncated_linear([1.0], 0.0, -25, 25, **options).network.heads[0].claims
-
-    step = {r: 50 / (16 * (50 - 2 * r) - 1) for r in (1, 3)}
-    assert c(1).sharpness * step[1] ** 2 > tuned() + 1
-    assert c(3).sharpness * step[3] ** 2 == pytest.approx(tuned(), rel=1e-3)
 
 
 # The gate
