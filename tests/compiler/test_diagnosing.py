@@ -87,14 +87,9 @@ def test_a_domain_that_reaches_no_anchor_or_hardly_one_tells_nothing_about_sharp
 
 TOO_SOFT = {
     "row": lambda: soft(0.05),
-    "nearly uniform": lambda: soft(1e-6),
     "literal": lambda: soft(0.05, layout="literal"),
-    "on its interval": lambda: soft(0.05, domain=af.Box(-1, 1)),
     "two_layer": lambda: C.two_layer(plane, TWO, grid=8, lipschitz=4, sharpness=1.0),
     "softmax_tail": lambda: C.softmax_tail(plane, TWO, grid=8, lipschitz=4, sharpness=1.0),
-    "cross": lambda: C.cross_attention(
-        lambda x, y: np.sin(4 * x[..., 0]) * y[..., 0], ONE, ONE, grid=8, lipschitz=5, sharpness=3.0
-    ),
     "fitted": lambda: sharpened(built("tensor_grid"), 0.25),
     "multihead": lambda: sharpened(built("multihead"), 0.1),
 }
@@ -165,8 +160,6 @@ def test_too_many_anchors_for_float16_and_float32() -> None:
     assert fault.signature == "lost argmax"
     overflow = af.diagnose(C.truncated_linear([1.0], 0, -1, 1, anchors=4000), points=256, dtype="float16")
     assert [f.signature for f in overflow.faults] == ["score overflow"]
-    many = C.truncated_linear([1.0], 0, -1, 1, anchors=8192, sharpness="hard")
-    assert [f.signature for f in af.diagnose(many, points=64, dtype="float32").faults] == ["lost argmax"]
     (fault,) = af.diagnose(C.truncated_linear([1.0], 0, -1, 1, anchors=2000), points=256, dtype="float16").faults
     assert "2,000 keys are too many for float16" in fault.cause
     assert all(word in fault.remedy for word in ("float64", "use at most about 511 keys a head", "gate"))

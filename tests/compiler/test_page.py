@@ -155,7 +155,6 @@ def test_what_is_wrong_is_told():
 
 CALLABLES = {
     "one input": (lambda x: np.sin(x), lambda f: af.compile(f, {"x": (0, 1)}, tol=0.2, lipschitz=1)),
-    "rows": (lambda x: x[..., 0], lambda f: MAKE.max_affine(f, af.Box(0, 1, shape=(2,)), cells=2, lipschitz=1)),
     "pairs": (product, lambda f: MAKE.cross_attention(f, LINE, LINE, grid=2, lipschitz=2)),
     "sampled": (lambda x: np.sin(x[..., 0]), lambda f: MAKE.max_affine(f, LINE, cells=4)),
 }
@@ -181,17 +180,6 @@ def test_a_callable_must_be_handed_in_and_the_lines_that_do_so_work(kind, tmp_pa
         assert "certify" not in text
     else:
         assert (scope["proved"].bound, scope["proved"].status) == (net.certificate.bound, net.certificate.status)
-
-
-def test_what_can_be_measured_and_proved_again_is_said():
-    means, table, formula = (read(page(kind)).text for kind in ("means", "table", "truncated"))
-    assert "attnforge measure net.safetensors --attack" in means
-    assert "The L1 error was estimated" in means
-    assert "attnforge certify" not in means
-    assert "--attack" not in table  # which refuses tables
-    assert "attnforge certify net.safetensors --check" in table
-    assert "`attnforge certify` proves it again" in formula
-    assert "--attack # try to refute it" in formula
 
 
 def test_commands_quote_the_name_of_the_file():

@@ -102,13 +102,6 @@ def test_several_outputs_of_a_black_box_that_is_asked_in_batches():
     assert np.abs(better(x) - f(x)).max() < np.abs(net(x) - f(x)).max()
 
 
-def test_float32_runs_in_float32():
-    net = af.compile("sin(8*x)", X, 1e-3, dtype="float32")
-    better = af.polish(net)
-    assert better.dtype == "float32"
-    assert fresh_error(better) < fresh_error(net)
-
-
 def test_what_is_no_layer_of_few_fitted_heads_is_refused(wave, monkeypatch):
     *before, last = wave.network.layers
     heads = tuple(dataclasses.replace(head, output=np.eye(1, len(head.query))) for head in last.heads)

@@ -97,17 +97,6 @@ def test_tokens_and_pairs():
     assert named == pair.range([(0, 0.5), (0, 1)], effort=FEW)
 
 
-def test_functions_of_a_prompt():
-    net = af.compile("tokens.mean(x*y)*q", {"x": (0, 1), "y": (0, 1), "q": (0, 1)}, 1e-6)
-    low, high = net.range({"q": (0.25, 0.5)}, effort="low")
-    assert 0.5 <= high <= 0.501
-    tokens, asked = np.random.default_rng(0).uniform(size=(50, 20, 2)), np.random.default_rng(1).uniform(0.25, 0.5, 50)
-    found = net(tokens, asked)
-    assert low <= found.min() <= found.max() <= high
-    assert net(np.ones((5, 2)), 0.5) <= high
-    assert net.target_range(effort="low").upper <= 1.001
-
-
 WRONG = {
     "beyond the domain": (af.DomainError, lambda wave: wave.range({"x": (0, 2)})),
     "another name": (af.DomainError, lambda wave: wave.range({"y": (0, 1)})),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 import attnforge as af
 from tests.refusals import refused
@@ -68,28 +67,6 @@ def test_the_report_and_the_certificate_say_what_each_register_adds():
         assert each.name in str(net)
     assert "sensitivity" in str(net)
     assert af.Certificate.from_json(net.certificate.to_json()) == net.certificate
-
-
-def test_several_outputs_share_nodes():
-    net = af.compile("[x*y, sin(x*y), exp(x*y)]", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6)
-    assert (net.certificate.status, net.heads) == ("proved", 3)
-
-
-@pytest.mark.parametrize("count", [4, 16])
-def test_products_of_many_factors(count):
-    names = [f"x[{i}]" for i in range(count)]
-    net = af.compile("*".join(names), dict.fromkeys(names, (0.5, 1.5)), tol=1e-9)
-    x = np.random.default_rng(0).uniform(0.5, 1.5, (2000, count))
-    assert np.abs(net(x) - x.prod(axis=1)).max() <= net.certificate.bound <= 1e-9
-
-
-def test_a_network_with_smooth_units():
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
-    net = af.compile(model, af.Box(-1, 1, shape=(4,)), tol=1e-6)
-    x = np.random.default_rng(0).uniform(-1, 1, (1000, 4))
-    wanted = model(torch.from_numpy(x)).detach().numpy()
-    assert np.abs(net(x).reshape(-1, 1) - wanted).max() - 1e-15 <= net.certificate.bound <= 1e-6
 
 
 @pytest.mark.parametrize(

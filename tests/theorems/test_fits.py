@@ -161,4 +161,4 @@ REFUSED = {
 def test_what_is_not_taken_is_refused(what):
     name, f, domain, tol = REFUSED[what]
     with refused(af.AttnforgeError):
-        af.compile(f, domain, tol, construction=name)
+        af.compile(f, domain, tol, construction=name, effort="low")
