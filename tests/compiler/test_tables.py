@@ -78,14 +78,14 @@ def test_certificates_reach_the_listed_points_only_also_from_a_file(
 
 
 def test_the_error_held_out_shows_noise() -> None:
-    def held_out(points: np.ndarray, values: np.ndarray) -> float:
-        net = af.compile((points, values), tol=1e-2)
-        assert net.certificate.estimate.error <= 1e-2
+    def held_out(points: np.ndarray, values: np.ndarray, tol: float) -> float:
+        net = af.compile((points, values), tol=tol)
+        assert net.certificate.estimate.error <= tol
         return float(net.certificate.assumptions[1].rsplit(" ", 1)[1])
 
     x = RNG.uniform(size=100)
-    assert held_out(POINTS, RNG.normal(size=120)) > 0.5
-    assert held_out(x, np.sin(6 * x)) < 2e-2  # of one input, too
+    assert held_out(POINTS, RNG.normal(size=120), 1e-2) > 0.5
+    assert held_out(x, np.sin(6 * x), 1e-4) < 1e-3  # of one input, too
 
 
 REFUSED = {
