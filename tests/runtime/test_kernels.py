@@ -10,14 +10,6 @@ import torch
 from torch import nn
 
 import attnforge as af
-<<<<<<< HEAD
-from attnforge.balls import machine
-from attnforge.certification.window import window_rounding
-from attnforge.network import Attention, rounded
-from attnforge.runtime import AttentionNetwork
-from tests.certification.exact import in_long_doubles as exactly
-from tests.runtime.test_window import row_network
-=======
 from attnforge.network import FEW, Attention, Head, Linear, Network, Rows, Term, moved, with_head
 from tests.network.examples import UNEQUAL, alone, head, inputs
 from tests.refusals import refused
@@ -26,7 +18,6 @@ from tests.runtime.kinds import given, kind, module_of
 pytestmark = pytest.mark.filterwarnings("ignore:the certificate covers")  # or nothing: these compare runs
 COVERED = {"relu": {"dense", "batched"}, "grid": {"dense", "factorised"}, "window": {"dense", "window"},
            "graph": {"dense", "batched"}}  # fmt: skip
->>>>>>> running
 
 
 @pytest.mark.parametrize("name", COVERED)
