@@ -84,9 +84,7 @@ def with_heads(net: af.Compiled, **changes: Callable) -> af.Compiled:
     encode, attention = net.network.layers
     heads = tuple(replace(head, **{name: change(head) for name, change in changes.items()}) for head in attention.heads)
     network = replace(net.network, layers=(encode, replace(attention, heads=heads)))
-    return af.Compiled(
-        network, net.target, replace(net.certificate, digest=digest(network)), net.construction, net.dtype
-    )
+    return replace(net, network=network, certificate=replace(net.certificate, digest=digest(network)))
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +92,7 @@ def forged(net: af.Compiled, saved) -> Path:
     """A file whose digest is right and whose bound is a tenth of the true one."""
     parts = {name: value / 10 for name, value in net.certificate.parts.items()}
     lie = replace(net.certificate, bound=net.certificate.bound / 10 * (1 + 1e-9), parts=parts, estimate=None)
-    return saved("forged", af.Compiled(net.network, net.target, lie, net.construction, net.dtype))
+    return saved("forged", replace(net, certificate=lie))
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,7 @@ def stating(net: af.Compiled, tmp_path: Path):
     """A file that states another certificate."""
 
     def save(**change: object) -> Path:
-        said = replace(net.certificate, **change)
-        af.Compiled(net.network, net.target, said, net.construction, net.dtype).save(tmp_path / "f.safetensors")
+        replace(net, certificate=replace(net.certificate, **change)).save(tmp_path / "f.safetensors")
         return tmp_path / "f.safetensors"
 
     return save

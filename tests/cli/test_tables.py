@@ -32,11 +32,9 @@ def read(run, data, tmp_path: Path) -> Read:
     """The points, the values and the names of the inputs of a table that was compiled and saved."""
 
     def found(path: Path, *options: str, **settings: object) -> tuple[list, list, tuple[str, ...]]:
-        names = data("compile", "--table", path, *options, "-o", tmp_path / "f.safetensors", **settings)["domain"][
-            "names"
-        ]
+        told = data("compile", "--table", path, *options, "-o", tmp_path / "f.safetensors", **settings)
         table = af.load(tmp_path / "f.safetensors").target
-        return table.points.tolist(), np.asarray(table.values(table.points)).tolist(), tuple(names)
+        return table.points.tolist(), np.asarray(table.values(table.points)).tolist(), tuple(told["domain"]["names"])
 
     return found
 
