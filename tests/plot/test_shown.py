@@ -175,7 +175,7 @@ def test_heads_sums_and_grids_of_anchors():
     net = af.compile("x1 + abs(x2) + sin(x3) + x4*0.5 + x5", dict.fromkeys(names, (-1, 1)), tol=0.1)
     panels = [each for each in anchors(net).axes if each.get_legend() is not None]
     assert [each.get_xlabel() for each in panels] == ["x2", "x3", "x1 + 0.5 x4 + x5"]
-    cells, bar = anchors(built("cells")).axes
+    cells, _ = anchors(built("cells")).axes
     (drawn,) = [c for c in cells.collections if type(c).__name__ == "PathCollection"]
     head = built("cells").network.heads[0]
     assert np.array_equal(drawn.get_offsets(), head.claims.positions)
