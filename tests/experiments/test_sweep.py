@@ -117,7 +117,8 @@ def test_tolerances_are_compiled_to() -> None:
 def test_what_is_refused_is_a_row_that_stops_nothing() -> None:
     found = af.sweep("sin(3*x)", LINE, tol=[1e-2, 1e-12], dtype="float32", points=500)
     assert [row["status"] for row in found.rows] == ["proved", "refused"]
-    assert found.rows[1]["reason"] and "1e-12" in str(found)
+    assert found.rows[1]["reason"]
+    assert "1e-12" in str(found)
     with refused(af.RefusalError):
         af.sweep("sin(3*x)", LINE, tol=1e-12, dtype="float32", points=500)
 
