@@ -66,11 +66,6 @@ def test_coordinates_against_the_step_and_their_distance_to_a_point():
     assert len(trajectory(np.ones((4, 9))).axes[0].get_lines()) == 6  # the first of many
 
 
-def test_several_trajectories_and_a_reference_each():
-    figure = trajectory(np.stack([PATH, 2 * PATH, 3 * PATH]), np.zeros((3, 2)))
-    assert np.allclose(figure.axes[1].get_lines()[-1].get_ydata(), 2 * HYPOT)  # the median
-
-
 def test_a_path_over_the_contours_also_of_tensors_that_require_gradients():
     path = torch.tensor(PATH, requires_grad=True)
     for given, loss in ((PATH, lambda w: (w**2).sum(axis=1)), (path, lambda w: torch.tensor(w).square().sum(dim=1))):
@@ -98,6 +93,8 @@ def test_weights_of_several_classes():
     assert np.array_equal(coordinates.get_lines()[2].get_ydata(), found[:, 0, 1])
     wanted = np.sqrt(np.square(found - found[-1]).sum(axis=(1, 2)))
     assert np.allclose(distance.get_lines()[0].get_ydata(), wanted, atol=1e-12)
+    median = trajectory(np.stack([PATH, 2 * PATH, 3 * PATH]), np.zeros((3, 2))).axes[1].get_lines()[-1].get_ydata()
+    assert np.allclose(median, 2 * HYPOT)
     assert "2 trajectories" in trajectory(np.stack([found, 2 * found]), weights=2).axes[0].get_title()
 
 

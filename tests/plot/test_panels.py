@@ -153,15 +153,6 @@ def test_what_cannot_be_drawn_into_is_refused(settings):
         af.plot.rate_curves(CURVES, x_label="p", y_label="error", **settings)
 
 
-def test_a_given_panel_says_what_it_shows_and_keeps_its_legend_inside():
-    axes, plane = Figure().subplots(), Figure().subplots()
-    draw("error_map", ax=axes)
-    assert axes.get_title() == "tensor_grid:  sin(3*x)"
-    assert axes.get_legend().get_bbox_to_anchor().bounds == axes.bbox.bounds
-    draw("error_map, plane", ax=plane)
-    assert plane.get_title().split("\n")[-1].startswith("error; proved bound")
-
-
 def test_a_notebook_shows_a_figure_once(monkeypatch):
     image, size = draw("rate_curves", figsize=(3, 2))._repr_png_()
     assert (image[:4], size) == (b"\x89PNG", {"width": 300, "height": 200})

@@ -93,12 +93,6 @@ def test_points_are_taken_between_the_closest_anchors_and_at_the_worst_point():
     assert net.certificate.estimate.error <= worst <= net.certificate.bound
 
 
-def test_values_far_from_the_target_are_not_drawn():
-    top, bottom = section(built("polynomial")).axes
-    assert top.get_ylim()[1] < 8
-    assert bottom.get_lines()[0].get_ydata().max() < 1e-13
-
-
 def test_a_slow_function_is_sampled_less(clock):
     net = af.compile(lambda x: np.sin(3 * x), {"x": (0, 1)}, tol=1e-3)
     clock.tick = 100.0
@@ -180,14 +174,6 @@ def test_heads_sums_and_grids_of_anchors():
     head = built("cells").network.heads[0]
     assert np.array_equal(drawn.get_offsets(), head.claims.positions)
     assert np.array_equal(drawn.get_array(), head.memory_values[:, 0])
-
-
-def test_forms_that_have_the_same_name_have_panels_of_their_own():
-    """Both forms are written w · x + t, for they are long."""
-    names = [f"x{i}" for i in range(1, 6)]
-    terms = "abs(x1 + x2 + x3 + x4 + x5) + sin(x1 - x2 + x3 - x4 + x5)"
-    figure = anchors(af.compile(terms, dict.fromkeys(names, (-1, 1)), tol=0.3))
-    assert sum(axes.get_legend() is not None for axes in figure.axes) == 2
 
 
 def test_cells_are_intervals_where_the_largest_score_chooses():

@@ -185,9 +185,9 @@ def test_a_distractor_of_tokens_that_may_be_missing_is_refused(kind, name):
     place = next(place for place in head_places(net.network) if is_distractor(_head(net, place)))
     head = _head(net, place)
     maps = {"key": head.query, "value": head.query @ np.ones((head.query.shape[1], len(head.output)))}
-    changed = with_head(net.network, *place, **({} if name == "query_rows" else maps), **{name: Rows.some([2])})
+    changes = ({} if name == "query_rows" else maps) | {name: Rows.some([2])}
     with pytest.raises((af.CertificateError, af.TargetError)):
-        net.with_network(changed)
+        net.with_network(with_head(net.network, *place, **changes))
 
 
 def _head(net, place):
