@@ -105,22 +105,16 @@ def test_columns_are_chosen_by_name_or_by_index(read, write) -> None:
     assert read(nameless, "--inputs", "2", "--outputs", "0") == ([[3.0], [6.0]], [1.0, 4.0], ("x1",))
 
 
-@pytest.mark.parametrize(
-    ("header", "names"),
-    [
-        ("x 1,y,f", ("x1", "y")),
-        ("y,lambda,f", ("y", "x2")),
-        ("_a,_b,f", ("x1", "x2")),
-        ("x2,a b,f", ("x2", "x3")),
-        ("a b,x1,f", ("x2", "x1")),
-        ("a b,b c,x2,f", ("x1", "x3", "x2")),
-        ("x[0],x[1],f", ("x[0]", "x[1]")),
-        (",x,f", ("x1", "x")),
-    ],
-)
-def test_names_that_cannot_name_inputs_are_replaced(data, write, header: str, names: tuple[str, ...]) -> None:
+NAMES = {
+    "x 1,y,f": ["x1", "y"], "y,lambda,f": ["y", "x2"], "_a,_b,f": ["x1", "x2"], "x2,a b,f": ["x2", "x3"],
+    "a b,x1,f": ["x2", "x1"], "a b,b c,x2,f": ["x1", "x3", "x2"], "x[0],x[1],f": ["x[0]", "x[1]"], ",x,f": ["x1", "x"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("header", "names"), NAMES.items())
+def test_names_that_cannot_name_inputs_are_replaced(data, write, header: str, names: list[str]) -> None:
     rows = "\n".join(",".join([number] * (header.count(",") + 1)) for number in "12")
-    assert data("compile", "--table", write(f"{header}\n{rows}\n"))["domain"]["names"] == list(names)
+    assert data("compile", "--table", write(f"{header}\n{rows}\n"))["domain"]["names"] == names
 
 
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i8", ">f8"])
@@ -164,20 +158,20 @@ def test_faults_are_named_with_their_place(refused, write, text: str | bytes, pl
     assert place in refused(write(text))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--inputs", "z"),
-        ("--outputs", "0"),
-        ("--inputs", "x,x"),
-        ("--inputs", "x,f", "--outputs", "f"),
-        ("--outputs", "x,y,f"),
-        ("--inputs", ""),
-        ("--outputs", ""),
-    ],
-)
-def test_columns_are_chosen_once_and_exist(refused, write, options: tuple[str, ...]) -> None:
-    assert "error: " in refused(write("x,y,f\n0,1,2\n"), *options)
+ODD = [
+    "--inputs=z",
+    "--outputs=0",
+    "--inputs=x,x",
+    "--inputs=x,f --outputs=f",
+    "--outputs=x,y,f",
+    "--inputs=",
+    "--outputs=",
+]
+
+
+@pytest.mark.parametrize("options", ODD)
+def test_columns_are_chosen_once_and_exist(refused, write, options: str) -> None:
+    assert "error: " in refused(write("x,y,f\n0,1,2\n"), *options.split())
 
 
 @pytest.mark.parametrize("name", ["x", "-1", "3", "00"])
@@ -197,18 +191,11 @@ def test_a_missing_file_a_folder_and_an_empty_file(refused, tmp_path: Path, name
     assert name in refused(path)
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.zeros(3),
-        np.zeros((2, 2, 2)),
-        np.zeros((0, 2)),
-        np.zeros((3, 1)),
-        np.array([[1.0, 2], [3, np.nan]]),
-        np.zeros((2, 2), dtype=complex),
-        np.array([[1, "a"]], dtype=object),
-    ],
-)
+SHAPES = [np.zeros(shape) for shape in (3, (2, 2, 2), (0, 2), (3, 1))]
+CELLS = [np.array([[1.0, 2], [3, np.nan]]), np.zeros((2, 2), dtype=complex), np.array([[1, "a"]], dtype=object)]
+
+
+@pytest.mark.parametrize("array", [*SHAPES, *CELLS])
 def test_arrays_that_are_no_table(refused, write, array: np.ndarray) -> None:
     assert "Got" in refused(write(array, "t.npy"))
 

@@ -123,6 +123,20 @@ def test_parts_are_left_out_by_their_bounds_alone(monkeypatch, large, pruned):
     assert found.largest_left == (found.error if pruned else np.inf)
 
 
+@pytest.mark.parametrize("place", [-0.9, 0.123, 0.777])
+def test_parts_that_may_hold_more_are_cut_down_and_kept(monkeypatch, place):
+    """By bounds that say twice the largest error in the boxes around a place, and nothing anywhere else."""
+    twice = 2 * errors_on_a_grid(net("wave"), 20_001).max()
+
+    def bounds(lower, upper):
+        return np.where(((lower <= place) & (place <= upper)).all(axis=1), twice, 0.0)
+
+    monkeypatch.setattr("attnforge.compiler.measuring.bounds_on_boxes", lambda *_: bounds)
+    found = attacked(net("wave"))
+    assert found.largest_left == pytest.approx(twice)
+    assert 0.9 < found.pruned < 1
+
+
 def test_without_bounds_nothing_is_left_out():
     found = attacked(net("two layers"))
     assert (found.boxes, found.pruned, found.largest_left) == (0, None, None)
