@@ -187,7 +187,7 @@ def test_tables_take_the_names_of_columns():
 
 
 WRONG = {
-    **{f"{x!r:.30}": lambda one, _, x=x: one(x) for x in ("abc", np.array([0.5 + 1j]), [[0.1], [0.2, 0.3]], object())},
+    **{f"{x!r:.30}": lambda one, _, x=x: one(x) for x in ("abc", np.array([0.5 + 1j]), [[0.1], [0.2, 0.3]], object)},
     **{f"{bad}": lambda one, _, bad=bad: one(np.array([0.0, bad])) for bad in (np.nan, np.inf, 1.0001, -5.0)},
     **{f"{bad}, torch": lambda one, _, bad=bad: one(torch.tensor([0.0, bad])) for bad in (np.nan, -np.inf, 5.0)},
     **{f"shape {shape}": lambda _, two, shape=shape: two(np.zeros(shape)) for shape in ((), (3,), (3, 3), (2, 1))},
