@@ -35,6 +35,7 @@ FOLDERS = ("attnforge/balls", "attnforge/certification")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".attnforge-catalogue", "__pycache__", "dist", "site")
 LIMIT = 120  # seconds of the processor for the tests of one mutant
 FIRST = (1, 12, 60, 240)  # tests of the first rounds; what is left is the last one
+OK, NONE = 0, 5  # exit codes of pytest: all passed, none were collected
 PROBE = "mutant_probe"
 
 BINARY: dict[type[ast.operator], type[ast.operator]] = {
@@ -59,6 +60,10 @@ class Mutant:
     text: str
     replacement: str
     statement: int
+
+
+UNCHANGED = Mutant("attnforge/__init__.py", 1, 0, 0, "", "", 1)
+PLAIN = ["tests/balls"]  # tests that survive no change at all
 
 
 @dataclass
@@ -296,7 +301,7 @@ for line in sys.stdin:
                     self.test = self.test or report.nodeid
             pytest_collectreport = pytest_runtest_logreport
         failed = Failed()
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
         code = pytest.main([*options, *tests], plugins=[failed])
         with open("outcome", "w") as file:
             json.dump([int(code), failed.test], file)
@@ -333,9 +338,9 @@ class Worker:
         verdict, test, spent = "survived" if tests else "never entered", "", 0.0
         try:
             for each in rounds(tests):
-                code, test, seconds = self._run(each, LIMIT - spent)
+                failed, test, seconds = self._run(each, LIMIT - spent)
                 spent += seconds
-                if code:
+                if failed:
                     verdict = "killed"
                 elif spent >= LIMIT - 1:
                     verdict = "out of time"
@@ -346,16 +351,20 @@ class Worker:
             shutil.rmtree(self.folder / ".attnforge-catalogue", ignore_errors=True)
         return Outcome(verdict, test, len(tests), round(spent, 1))
 
-    def _run(self, tests: list[str], seconds: float) -> tuple[int, str, float]:
-        """What pytest returned, the test that failed, and the seconds it took."""
+    def _run(self, tests: list[str], seconds: float) -> tuple[bool, str, float]:
+        """Whether one failed, which, and the seconds it took; where pytest could not run any, that is an error."""
         (self.folder / "outcome").unlink(missing_ok=True)
         self.server.stdin.write(json.dumps([max(1, round(seconds)), tests]) + "\n")
         self.server.stdin.flush()
         signal, spent = json.loads(self.server.stdout.readline())
         if (self.folder / "outcome").exists():
             code, test = json.loads((self.folder / "outcome").read_text())
-            return (0 if code == 5 else code), test, spent
-        return (0 if spent >= seconds - 1 else signal), "the process itself", spent
+            if code not in (OK, NONE) and not test:
+                raise SystemExit(
+                    f"pytest must run the tests. Got its exit code {code} for {tests[:3]}. Run them by hand."
+                )
+            return bool(test), test, spent
+        return spent < seconds - 1 and signal != 0, "the process itself", spent
 
     def close(self) -> None:
         """End the process."""
@@ -372,7 +381,7 @@ def rounds(tests: list[str]) -> Iterator[list[str]]:
         start += count
 
 
-def run(count: int, seed: int, workers: int, slow: bool, before: dict[str, Any] | None) -> Result:
+def run(count: int, seed: int, workers: int, slow: bool, before: dict[str, Any] | None, reached: Path | None) -> Result:
     """Sample, probe, mutate; of an earlier run of the same sample, the test that failed is tried first."""
     chosen = sample(count, seed)
     if before is not None and before["mutants"] != [asdict(each) for each in chosen]:
@@ -380,11 +389,18 @@ def run(count: int, seed: int, workers: int, slow: bool, before: dict[str, Any] 
     earlier = [""] * len(chosen) if before is None else [each["test"] for each in before["outcomes"]]
     with tempfile.TemporaryDirectory(prefix="mutants.") as name:
         folder = Path(name)
-        entered, _ = reach(chosen, folder, slow)
+        if reached and reached.exists():
+            entered = json.loads(reached.read_text("utf-8"))
+        else:
+            entered, _ = reach(chosen, folder, slow)
+            if reached:
+                reached.write_text(json.dumps(entered, ensure_ascii=False), "utf-8")
         idle: SimpleQueue[Worker] = SimpleQueue()
         everyone = [Worker(folder / f"worker{number}") for number in range(workers)]
         for each in everyone:
             idle.put(each)
+        if everyone[0].outcome(UNCHANGED, PLAIN).verdict != "survived":
+            raise SystemExit(f"Tests must pass without a change. Got a failure in {PLAIN}. Mend them first.")
 
         def judged(given: tuple[Mutant, list[str], str]) -> Outcome:
             mutant, tests, first = given
@@ -426,6 +442,7 @@ def main() -> None:
     running.add_argument("--seed", type=int, default=1)
     running.add_argument("--workers", type=int, default=2)
     running.add_argument("--after", type=Path, help="an earlier run, whose failing tests are tried first")
+    running.add_argument("--reach", type=Path, help="a file for the tests that enter each mutant: read if it is there")
     running.add_argument("--slow", action="store_true", help="with the tests that ./test leaves to ./test --all")
     comparing = verbs.add_parser("compare", help="what one run killed and the other did not")
     comparing.add_argument("before", type=Path)
@@ -433,7 +450,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.verb == "run":
         before = json.loads(given.after.read_text("utf-8")) if given.after else None
-        found = run(given.count, given.seed, given.workers, given.slow, before)
+        found = run(given.count, given.seed, given.workers, given.slow, before, given.reach)
         given.path.write_text(json.dumps(asdict(found), indent=1, ensure_ascii=False), "utf-8")
         print(dict(Counter(each.verdict for each in found.outcomes)))
     else:

@@ -9,13 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from markdown import Markdown
 
 import attnforge as af
-from attnforge.theorems import registry
-from scripts.documentation import hooks, links, reference
+from scripts import tables
+from scripts.documentation import hooks, links
 from scripts.documentation.__main__ import quiet
-from scripts.documentation.docstrings import DocstringExtension, as_markdown
 
 CODE, MATHS = r"<(pre|code|script|style)\b.*?</\1>", r"<(?:span|div) class=\"arithmatex\">.*?</(?:span|div)>"
 COPIED = r"<div class=[\"']clipboard-copy-txt[\"'].*?</div>"  # a notebook's code, for the button that copies it
@@ -40,7 +38,7 @@ def test_the_site(tmp_path: Path) -> None:
 
 
 def constructions_have_pages_with_figures(pages: dict[str, str], site: Path) -> None:
-    for entry in registry.CONSTRUCTIONS:
+    for entry in tables.CONSTRUCTIONS:
         page = pages[f"constructions/{entry.name}.html"]
         assert html.escape(entry.documentation.bound, quote=False) in page
         assert (site / "constructions" / f"{entry.name}.png").stat().st_size > 1000
@@ -76,17 +74,6 @@ def nothing_is_left_as_markup(pages: dict[str, str]) -> None:
         assert not re.search(r":(?:mod|func|class|meth):|>>>|\]\[|^:::", text, re.MULTILINE), name
 
 
-def test_docstrings_become_markdown() -> None:
-    text = as_markdown("Of x\n$$ a_k\n  = 1 . $$\nsee :mod:`.gate`.\n\n>>> f(1)\n2\n\nEnd.")
-    assert text == "Of x\n\n$$\na_k\n= 1 .\n$$\n\n\nsee `gate`.\n\n\n```pycon\n>>> f(1)\n2\n```\n\nEnd."
-
-
-def test_code_is_not_read_as_a_docstring() -> None:
-    made = Markdown(extensions=["pymdownx.superfences", DocstringExtension()])
-    assert ":mod:" in made.convert("```text\n:mod:`x`\n```")
-    assert "<code>x</code>" in made.convert(":mod:`x`")
-
-
 def test_links_lead_to_where_files_are_in_the_site() -> None:
     text = "[a](../CHANGELOG.md) ![b](images/c.png) [d](limits.md#depth) [e](../attnforge/errors.py) [f](https://x.org)"
     moved = links.for_the_site(text, "docs/scaling.md")
@@ -109,16 +96,3 @@ def test_a_folder_of_the_navigation_is_its_pages() -> None:
         {"A": ["a.md", "b/x.md", "d.md"]},
         {"Some": ["c/y.ipynb"]},
     ]
-
-
-def test_links_of_notebooks_lead_to_pages() -> None:
-    html_of = '<a href="../certificate.md#the-checker">a</a> <a href="https://x.org/a.md">b</a> <img src="data:x">'
-    moved = hooks.notebook_links(html_of, "docs/notebooks/theory.ipynb")
-    assert (
-        moved == '<a href="../certificate.html#the-checker">a</a> <a href="https://x.org/a.md">b</a> <img src="data:x">'
-    )
-
-
-def test_a_name_like_its_module_is_the_name() -> None:
-    assert "::: attnforge.plot.section.section" in reference.entry("attnforge.plot", "section")
-    assert "::: attnforge.programs.library.library" in reference.entry("attnforge.programs", "library")

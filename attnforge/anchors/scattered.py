@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial import cKDTree
 
 from attnforge.effort import check_time, in_force
-from attnforge.errors import ToleranceError
+from attnforge.errors import RefusalError, ToleranceError
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -209,6 +209,9 @@ class Cloud:
         """Anchors, and their spacing before they are moved to places of few bits."""
         chosen = self.scaled[self._order[:count]]
         spacing = _spacing(chosen)
+        if not spacing > 0:
+            wanted = "The points of a table must differ where their box is scaled to length one, not in rounding alone"
+            raise RefusalError(wanted, "points that are one there", "Rescale the inputs, or list fewer points")
         step = 2.0 ** math.floor(math.log2(spacing / 16))
         return step * np.round(chosen / step), spacing
 

@@ -123,8 +123,8 @@ def _sampled_counts(compiled: Compiled, tol: float) -> tuple[float, float]:
     step = STEP * lengths * rng.choice([-1.0, 1.0], size=(PROBES, *box.shape))
     middle = rng.uniform(box.lower + STEP * lengths, box.upper - STEP * lengths, size=step.shape)
     low, at, high = (compiled.at_points(middle + shift).reshape(PROBES, -1) for shift in (-step, 0 * step, step))
-    reach = max(float(STEP * lengths.max()), np.finfo(np.float64).tiny)
-    with np.errstate(all="ignore"):  # on tiny domains both are infinite, and so are the counts
+    reach = max(np.float64(STEP * lengths.max()), np.finfo(np.float64).tiny)
+    with np.errstate(all="ignore"):  # on tiny domains both are infinite, and so are the counts; on huge ones zero
         slope, curvature = np.abs(high - low).max() / (2 * reach), np.abs(high - 2 * at + low).max() / reach**2
     sides = 2 * tol / slope if slope else math.inf, math.sqrt(4 * tol / curvature) if curvature else math.inf
     hard, tuned = (

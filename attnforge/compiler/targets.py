@@ -98,4 +98,5 @@ def named_domain(target: Target) -> Any:
 
 
 def _is_sympy(target: Any) -> bool:
-    return type(target).__module__.split(".")[0] == "sympy"
+    # an undefined function's type is made by sympy in no module
+    return any((base.__module__ or "").split(".")[0] == "sympy" for base in type(target).__mro__)

@@ -17,6 +17,7 @@ from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.target import AnyArray, Target, TruncatedForm
 
 MAX_POINTS = 10_000_000
+SHORTEST = 1e-150  # and its reciprocal the longest axis: float64 holds squares of both
 SAME = 1e-12  # of the length of an axis: coordinates this close are one coordinate of a grid
 
 Array = npt.NDArray[np.float64]
@@ -168,6 +169,12 @@ class Table(Target):
             axis = int(flat.argmax())
             got = f"{self._input(axis)} = {self.domain.lower[axis]} at every point"
             raise TargetError("The points of a table must spread along every axis", got, "Leave this input out")
+        with np.errstate(over="ignore"):
+            lengths = self.domain.upper - self.domain.lower
+        if (wrong := (lengths < SHORTEST) | (lengths > 1 / SHORTEST)).any():
+            axis = int(wrong.argmax())
+            requirement = f"The points of a table spread by {SHORTEST:g} to {1 / SHORTEST:g} along every axis"
+            raise TargetError(requirement, f"{lengths[axis]:g} of {self._input(axis)}", "Rescale this input")
 
     def _check_covers(self, box: Box) -> None:
         """Refuse a box that reaches beyond the points."""

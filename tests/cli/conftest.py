@@ -1,5 +1,6 @@
 """Saved models to work on, honest and forged, and a way to run the command."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,75 +26,92 @@ def run() -> Run:
     return invoke
 
 
+@pytest.fixture
+def data(run: Run) -> Callable[..., dict]:
+    """What the command says as JSON, all of its stdout, after checking its exit code."""
+
+    def said(*words: object, code: int = 0, **settings: object) -> dict:
+        result = run(*words, "--json", **settings)
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout)
+
+    return said
+
+
 @pytest.fixture(scope="session")
 def net() -> af.Compiled:
+    """One input, x in [-1, 1], bound about 0.0097."""
     return af.compile("clamp(1.5*x + 0.25, -1, 1)", {"x": (-1, 1)}, 1e-2, construction="truncated_linear")
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("models")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, af.Compiled], Path]:
+    """A network in a file of this name."""
+    folder = tmp_path_factory.mktemp("models")
+
+    def save(name: str, made: af.Compiled) -> Path:
+        made.save(folder / f"{name}.safetensors")
+        return folder / f"{name}.safetensors"
+
+    return save
 
 
 @pytest.fixture(scope="session")
-def model(net: af.Compiled, folder: Path) -> Path:
-    """One input, x in [-1, 1], bound about 0.0097."""
-    net.save(folder / "line.safetensors")
-    return folder / "line.safetensors"
+def model(net: af.Compiled, saved) -> Path:
+    return saved("line", net)
 
 
 @pytest.fixture(scope="session")
-def plane(folder: Path) -> Path:
+def plane(saved) -> Path:
     """Two inputs, x in [-1, 1] and y in [0, 2]."""
-    af.compile("clamp(2*x + y, -1, 1)", {"x": (-1, 1), "y": (0, 2)}, 1e-9).save(folder / "plane.safetensors")
-    return folder / "plane.safetensors"
+    return saved("plane", af.compile("clamp(2*x + y, -1, 1)", {"x": (-1, 1), "y": (0, 2)}, 1e-9))
 
 
 @pytest.fixture(scope="session")
-def tokens(folder: Path) -> Path:
+def tokens(saved) -> Path:
     """Three tokens with two features each."""
-    af.constructions.gate([[1, 0], [0, 1], [1, 1]], 0.0, -1, 1, domain=af.Box(-2, 2)).save(
-        folder / "tokens.safetensors"
-    )
-    return folder / "tokens.safetensors"
+    return saved("tokens", af.constructions.gate([[1, 0], [0, 1], [1, 1]], 0.0, -1, 1, domain=af.Box(-2, 2)))
 
 
-@pytest.fixture
-def forged(net: af.Compiled, tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def of_code(saved) -> Path:
+    """A network of a callable, which no file holds."""
+    return saved("callable", af.compile(lambda x: np.sin(3 * x), af.Box(-1, 1, shape=(1,)), 0.1, lipschitz=3))
+
+
+def with_heads(net: af.Compiled, **changes: Callable) -> af.Compiled:
+    """A network whose heads were changed and whose certificate names the new digest."""
+    encode, attention = net.network.layers
+    heads = tuple(replace(head, **{name: change(head) for name, change in changes.items()}) for head in attention.heads)
+    network = replace(net.network, layers=(encode, replace(attention, heads=heads)))
+    return replace(net, network=network, certificate=replace(net.certificate, digest=digest(network)))
+
+
+@pytest.fixture(scope="session")
+def forged(net: af.Compiled, saved) -> Path:
     """A file whose digest is right and whose bound is a tenth of the true one."""
     parts = {name: value / 10 for name, value in net.certificate.parts.items()}
-    bound = net.certificate.bound / 10 * (1 + 1e-9)
-    lie = replace(net.certificate, bound=bound, parts=parts, estimate=None)
-    af.Compiled(net.network, net.target, lie, net.construction, net.dtype).save(tmp_path / "forged.safetensors")
-    return tmp_path / "forged.safetensors"
+    lie = replace(net.certificate, bound=net.certificate.bound / 10 * (1 + 1e-9), parts=parts, estimate=None)
+    return saved("forged", replace(net, certificate=lie))
 
 
-@pytest.fixture
-def unclaimed(net: af.Compiled, tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def unclaimed(net: af.Compiled, saved) -> Path:
     """A file whose heads do not say what they are."""
-    encode, attention = net.network.layers
-    heads = tuple(replace(head, claims=None) for head in attention.heads)
-    network = replace(net.network, layers=(encode, replace(attention, heads=heads)))
-    certificate = replace(net.certificate, digest=digest(network))
-    af.Compiled(network, net.target, certificate, net.construction, net.dtype).save(tmp_path / "unclaimed.safetensors")
-    return tmp_path / "unclaimed.safetensors"
+    return saved("unclaimed", with_heads(net, claims=lambda head: None))
 
 
-@pytest.fixture
-def overflowing(net: af.Compiled, tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def overflowing(net: af.Compiled, saved) -> Path:
     """A file with the right digest whose scores overflow, so that it computes NaN."""
-    encode, attention = net.network.layers
-    heads = tuple(replace(head, query=np.sign(head.query) * 1e308) for head in attention.heads)
-    network = replace(net.network, layers=(encode, replace(attention, heads=heads)))
-    certificate = replace(net.certificate, digest=digest(network))
-    af.Compiled(network, net.target, certificate, net.construction, net.dtype).save(tmp_path / "nan.safetensors")
-    return tmp_path / "nan.safetensors"
+    return saved("nan", with_heads(net, query=lambda head: np.sign(head.query) * 1e308))
 
 
-@pytest.fixture
-def damaged(model: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def damaged(model: Path) -> Path:
     """A file with one bit of its last weight turned over."""
     data = bytearray(model.read_bytes())
     data[-1] ^= 1
-    (tmp_path / "damaged.safetensors").write_bytes(data)
-    return tmp_path / "damaged.safetensors"
+    path = model.with_name("damaged.safetensors")
+    path.write_bytes(data)
+    return path

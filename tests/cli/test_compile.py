@@ -1,4 +1,6 @@
-import json
+"""``attnforge compile`` and the main job: what is built, said, saved, drawn and refused."""
+
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,136 +9,66 @@ import pytest
 import attnforge as af
 
 CLAMP = "clamp(2*x + 0.3*y - 1, -1, 1)"
+LINE = ("--domain", "x=-1:1")
 
 
-def test_report_and_saved_model_agree(run, tmp_path: Path) -> None:
+def test_report_data_and_saved_model_agree(run, data, tmp_path: Path) -> None:
     file = tmp_path / "f.safetensors"
-    result = run("compile", CLAMP, "--domain", "x=-1:1", "--domain", "y=0:2", "--tol", "1e-6", "-o", file)
-    assert result.exit_code == 0
+    words = ("compile", CLAMP, "--domain", "x=-1:1", "--domain", "y=0:2", "--tol", "1e-6", "-o", file)
+    result, told = run(*words), data(*words)
     net = af.load(file)
-    assert net.certificate.bound <= 1e-6
-    assert f"<= {net.certificate.bound:.4g} on the whole domain" in result.stdout
-    assert "x in [-1, 1], y in [0, 2]" in result.stdout
-    assert f"wrote {file}" in result.stderr
+    assert told["certificate"]["bound"] == net.certificate.bound <= told["tol"] == 1e-6
+    assert told["domain"] == {"names": ["x", "y"], "lower": [-1, 0], "upper": [1, 2]}
+    assert (told["construction"], told["anchors"], told["file"]) == (net.construction, net.anchors, str(file))
+    for part in (f"<= {net.certificate.bound:.4g}", "x in [-1, 1], y in [0, 2]"):
+        assert part in result.stdout
+    assert str(file) in result.stderr
 
 
 def test_registers_stand_on_lines_of_their_own(run) -> None:
     lines = run("compile", "x*y*z", "--domain", "x=0:1,y=0:1,z=0:1", "--tol", "1e-3").stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("registers"))
     assert [line.split()[0] for line in lines[start + 1 : start + 3]] == ["r[4]", "r[5]"]
-    assert lines[start + 3].startswith("parameters")
 
 
-def test_a_function_of_a_prompt(run) -> None:
+def test_a_function_of_a_prompt(run, data) -> None:
     words = ["tokens.mean(y*exp(-(x - q)^2))/tokens.mean(x^2)", "--domain", "x=-1:1,y=0:1,q=0:1", "--tol", "1e-6"]
-    options = ["--query", "q", "--tokens", 1000, "--given", "tokens.mean(x^2)=0.3:"]
-    data = json.loads(run("compile", *words, *options, "--json").stdout)
-    assert data["certificate"]["bound"] <= 1e-6
-    assert "at most 1,000 tokens in the box, with 0.3 <= tokens.mean(x^2)" in " ".join(
-        data["certificate"]["assumptions"]
-    )
-    assert "tokens.mean(x^2)" in run("compile", *words, "--query", "q").stderr
-    wrong = run("compile", *words, "--given", "tokens.mean(x^2)>0.3")
-    assert wrong.exit_code == 2
-    assert "MEANS=LOW:HIGH" in wrong.stderr
+    told = data("compile", *words, "--query", "q", "--tokens", 1000, "--given", "tokens.mean(x^2)=0.3:")
+    assert told["certificate"]["bound"] <= 1e-6
+    assert "1,000 tokens" in " ".join(told["certificate"]["assumptions"])
+    assert "tokens.mean(x^2)" in run("compile", *words, "--query", "q").stderr  # which mean needs a bound
+    assert run("compile", *words, "--given", "tokens.mean(x^2)>0.3").exit_code == 2
 
 
-def test_json_is_the_whole_of_stdout_and_exact(run, tmp_path: Path) -> None:
-    file = tmp_path / "f.safetensors"
-    result = run(
-        "compile", CLAMP, "--domain", "x=-1:1,y=0:2", "--construction", "truncated_linear", "-o", file, "--json"
-    )
-    data, net = json.loads(result.stdout), af.load(file)
-    assert data["certificate"]["bound"] == net.certificate.bound <= data["tol"] == 1e-3
-    assert data["domain"] == {"names": ["x", "y"], "lower": [-1, 0], "upper": [1, 2]}
-    assert (data["construction"], data["anchors"], data["file"]) == ("truncated_linear", net.anchors, str(file))
+def test_options_reach_the_compiler(run, data) -> None:
+    words = ["compile", "clamp(x, 0, 1)", *LINE, "--dtype", "float32", "--construction", "truncated_linear"]
+    told = data(*words)
+    assert told["dtype"] == "float32"
+    assert run(*words, "--max-anchors", told["anchors"] - 1).exit_code == 3
+    assert run(*words, "--max-anchors", told["anchors"]).exit_code == 0
 
 
-def test_options_reach_the_compiler(run) -> None:
-    words = ["clamp(x, 0, 1)", "--domain", "x=-1:1", "--dtype", "float32", "--construction", "truncated_linear"]
-    data = json.loads(run("compile", *words, "--json").stdout)
-    assert data["dtype"] == "float32"
-    refused = run("compile", *words, "--max-anchors", data["anchors"] - 1)
-    assert refused.exit_code == 3
-    assert f"max_anchors={data['anchors'] - 1}" in refused.stderr
-    assert run("compile", *words, "--max-anchors", data["anchors"]).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "words", [["-x + 0.5", "--domain", "x=-1:1", "--json"], ["--json", "--domain", "x=-1:1", "-2*x"]]
-)
-def test_an_expression_may_begin_with_a_minus(run, words: list[str]) -> None:
-    assert json.loads(run("compile", *words).stdout)["target"] in words
-
-
-def test_columns_are_counted_from_the_minus(run) -> None:
-    assert "column 3" in run("compile", "-x$", "--domain", "x=-1:1").stderr
-
-
-def test_constants_in_domains(run) -> None:
-    data = json.loads(run("compile", "sin(x)", "--domain", "x=-pi:pi", "--tol", "1e-2", "--json").stdout)
-    assert data["domain"] == {"names": ["x"], "lower": [-np.pi], "upper": [np.pi]}
+def test_an_expression_may_begin_with_a_minus(run, data) -> None:
+    assert data("compile", "-x + 0.5", *LINE)["target"] == "-x + 0.5"
+    assert data("compile", *LINE, "-2*x")["target"] == "-2*x"
+    assert "column 3" in run("compile", "-x$", *LINE).stderr
 
 
 def test_several_formulas_are_outputs(run, tmp_path: Path) -> None:
     file = tmp_path / "f.safetensors"
-    result = run("compile", "sin(x)", "-x*y", "--domain", "x=-1:1,y=0:1", "-o", file)
-    assert result.exit_code == 0
+    assert run("compile", "sin(x)", "-x*y", "--domain", "x=-1:1,y=0:1", "-o", file).exit_code == 0
     net = af.load(file)
-    assert net.certificate.status == "proved"
     assert np.abs(net(x=0.5, y=0.25) - [np.sin(0.5), -0.125]).max() <= net.certificate.bound <= 1e-3
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_figures_in_the_format_their_name_says(run, tmp_path: Path, suffix: str, magic: bytes) -> None:
     figure = tmp_path / f"f.{suffix}"
-    result = run("compile", "clamp(x, 0, 1)", "--domain", "x=-1:1", "--figure", figure)
+    assert str(figure) in run("compile", "clamp(x, 0, 1)", *LINE, "--figure", figure).stderr
     assert figure.read_bytes().startswith(magic)
-    assert f"wrote {figure}" in result.stderr
-    assert "not saved: add -o" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["x"], "Missing option '--domain'"),
-        (["x", "--domain", "x=-1:1", "--tol", "0"], "must be a positive number. Got 0.0"),
-        (["x", "--domain", "x=-1:1", "--tol", "nan"], "must be a positive number. Got nan"),
-        (["x", "--domain", "x=-1:1", "--dtype", "float8"], "float8"),
-        (["x", "--domain", "x=-1:1", "--construction", "magic"], "auto, gate"),
-        (["x", "--domain", "x=1:-1"], "lower <= upper"),
-        (["x", "--domain", "y=-1:1"], "x in the formula, y in the domain"),
-        (["x +", "--domain", "x=-1:1"], "column 4"),
-        (["x", "--domain", "x=-1:1", "-o", "/"], "Got the directory /"),
-        (["x", "--domain", "x=-1:1", "-o", "no/such/f"], "Create no/such first"),
-        (["x", "--domain", "x=-1:1", "--figure", "f.gif"], ".png or .svg or .pdf"),
-        (["x", "--domain", "x=-1:1", "-o", "f.pt"], "must end in .safetensors or .onnx. Got f.pt"),
-        (["x", "--domain", "x=-1:1", "--tool", "1"], "No such option: --tool"),
-    ],
-)
-def test_wrong_usage_or_input_is_code_2(run, words: list[str], complaint: str) -> None:
-    result = run("compile", *words)
-    assert result.exit_code == 2
-    assert complaint in result.stderr
-    assert result.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["sin(8*x)", "--domain", "x=-1:1", "--tol", "1e-16"], "A tolerance must exceed rounding"),
-        (["clamp(x, 0, 1)", "--domain", "x=-1:1", "--tol", "1e-30"], "No construction reached tol=1e-30"),
-        (["clamp(x, 0, 1)", "--domain", "x=-1:1", "--tol", "1e-9", "--dtype", "float16"], "float16"),
-    ],
-)
-def test_a_refusal_is_code_3(run, words: list[str], complaint: str) -> None:
-    result = run("compile", *words)
-    assert result.exit_code == 3
-    assert result.stderr.startswith("refused: ")
-    assert complaint in result.stderr
-
-
-def test_networks_in_onnx_files(run, tmp_path: Path) -> None:
+def test_networks_in_onnx_files(run, data, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
     helper, numbers = onnx.helper, np.array([[1.0, -1.0], [0.5, 2.0]], dtype=np.float32)
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N", 2]) for name in "xy")
@@ -144,14 +76,103 @@ def test_networks_in_onnx_files(run, tmp_path: Path) -> None:
     graph = helper.make_graph(nodes, "g", [x], [y], [onnx.numpy_helper.from_array(numbers, "W")])
     file = tmp_path / "net.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), file)
-    result = run("compile", str(file), "--domain", "a=-1:1,b=-1:1", "--tol", "1e-6", "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["construction"] == "relu_network"
-    assert "no file" in run("compile", str(tmp_path / "missing.onnx"), "--domain", "x=-1:1").stderr
+    told = data("compile", str(file), "--domain", "a=-1:1,b=-1:1", "--tol", "1e-6")
+    assert told["construction"] == "relu_network"
+    assert run("compile", str(tmp_path / "missing.onnx"), *LINE).exit_code == 5
 
 
-def test_a_cluster_that_does_not_answer_is_refused(run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("texts", "domain"),
+    [
+        (["x=-1e-3:-.5e-3", "y=+0:2"], {"x": (-1e-3, -0.5e-3), "y": (0, 2)}),
+        ([" x = -1 : 1 , y=0:2"], {"x": (-1, 1), "y": (0, 2)}),
+        (["x=-pi:pi,y=-pi/2:2*pi"], {"x": (-np.pi, np.pi), "y": (-np.pi / 2, 2 * np.pi)}),
+        (["x=0:max(1, sqrt(4)),y=1e-3:1"], {"x": (0, 2), "y": (1e-3, 1)}),
+    ],
+)
+def test_domains_are_read(data, texts: list[str], domain: dict[str, tuple[float, float]]) -> None:
+    told = data("compile", f"0.5*({' + '.join(domain)})", *(word for text in texts for word in ("--domain", text)))
+    assert told["domain"] == {
+        "names": list(domain),
+        "lower": [low for low, _ in domain.values()],
+        "upper": [high for _, high in domain.values()],
+    }
+
+
+NO_DOMAINS = [
+    "", "x", "x=1", "=0:1", "x=0:1,", "x=a:b", "x=0:1:2", "x=1_0:20", "x=\u0661:2", "-1:1", "x=0:x", "x=0:1/0",
+    "x=0:max(1", "x=0:1,x=0:2", "x=1:-1", "y=-1:1",
+]  # fmt: skip
+
+
+WRONG = [
+    ["x"], [], ["--table", "t.xlsx"], ["x", "--table", "t.csv"],
+    *(["x", "--domain", text] for text in NO_DOMAINS),
+    *(["x", *LINE, *words.split()] for words in (
+        "--tol 0", "--tol nan", "--tol -1", "--dtype float8", "--construction magic", "-o /", "-o no/such/f",
+        "--figure f.gif", "-o f.pt", "--tool 1", "--inputs x",
+    )),
+    ["x +", *LINE],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_wrong_usage_or_input_is_code_2(run, tmp_path: Path, monkeypatch, words: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("compile", *words)
+    assert result.exit_code == 2, result.output
+    assert "error: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sin(8*x)", "--tol", "1e-16"],
+        ["clamp(x, 0, 1)", "--tol", "1e-30"],
+        ["clamp(x, 0, 1)", "--tol", "1e-09", "--dtype", "float16"],
+    ],
+)
+def test_a_refusal_is_code_3(run, words: list[str]) -> None:
+    result = run("compile", *words, *LINE)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("refused: ")
+    assert words[2] in result.stderr
+
+
+def test_a_cluster_is_asked_for_before_any_work(run, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnforge.parallel.PATIENCE", 0.5)
-    result = run("compile", "relu(x)", "--domain", "x=-1:1", "--cluster", "tcp://127.0.0.1:1")
-    assert result.exit_code != 0
-    assert "address of a Dask scheduler" in result.stderr
+    for words in (("compile", "relu(x)", *LINE), ("certify", model), ("certify", model, "--check")):
+        result = run(*words, "--cluster", "tcp://127.0.0.1:1")
+        assert result.exit_code == 2
+        assert result.stdout == ""
+
+
+def test_the_main_job_proves_a_bound_and_replaces_both_files(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "attnforge-demo.safetensors").write_text("old")
+    result = run()
+    assert result.exit_code == 0
+    bound = float(re.search(r"proved: \|net\(x\) - f\(x\)\| <= (\S+) on the whole domain", result.stdout)[1])
+    assert {path.name for path in tmp_path.iterdir()} == {"attnforge-demo.safetensors", "attnforge-demo.png"}
+    assert (tmp_path / "attnforge-demo.png").read_bytes().startswith(b"\x89PNG")
+    assert af.load("attnforge-demo.safetensors").certificate.bound == pytest.approx(bound, rel=1e-3)
+    assert 0 < bound <= 1e-6
+
+
+@pytest.mark.parametrize(("found", "name"), [("/usr/bin/attnforge", "attnforge"), (None, "'.venv x/bin/attnforge'")])
+def test_the_main_job_says_what_to_do_next(run, tmp_path: Path, monkeypatch, found, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda _: found)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv x/bin/attnforge")])
+    assert f"  {name} inspect attnforge-demo.safetensors" in run().stdout
+
+
+def test_a_directory_in_the_way_is_named_before_anything_is_written(run, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "attnforge-demo.png").mkdir()
+    result = run()
+    assert (result.exit_code, "attnforge-demo.png" in result.stderr) == (2, True)
+    assert not (tmp_path / "attnforge-demo.safetensors").exists()

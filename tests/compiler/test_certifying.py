@@ -1,82 +1,112 @@
-"""The public certify and measure."""
+"""certify, measure and attack: networks alone, other targets, other dtypes, wrong arguments."""
+
+from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import attnforge as af
+from tests.refusals import refused
+
+TEXT, BOX = "clamp(2*x + 0.5*y, -1, 1)", {"x": (-1, 1), "y": (-2, 2)}
 
 
 @pytest.fixture(scope="module")
 def net():
-    return af.compile("clamp(2*x + 0.5*y, -1, 1)", {"x": (-1, 1), "y": (-2, 2)}, 0.05, construction="truncated_linear")
+    return af.compile(TEXT, BOX, 0.05, construction="truncated_linear")
 
 
-def test_a_bare_network_against_text(net):
-    found = af.certify(net.network, "clamp(2*x + 0.5*y, -1, 1)", {"x": (-1, 1), "y": (-2, 2)})
-    assert found.bound == net.certificate.bound
-    assert found.digest == net.certificate.digest
+@pytest.fixture(scope="module")
+def wave():
+    return af.compile("sin(5*x)", {"x": (-1, 1)}, 1e-5)
 
 
-def test_the_order_of_names_matters(net):
-    swapped = af.certify(net.network, "clamp(2*y + 0.5*x, -1, 1)", {"y": (-1, 1), "x": (-2, 2)})
-    assert swapped.bound == net.certificate.bound
-    try:
-        wrong = af.certify(net.network, "clamp(2*x + 0.5*y, -1, 1)", {"y": (-2, 2), "x": (-1, 1)}).bound
-    except af.AttnforgeError:
-        return
-    assert wrong > 0.5
-
-
-def test_a_smaller_domain_is_not_worse(net):
-    small = af.certify(net.network, "clamp(2*x + 0.5*y, -1, 1)", {"x": (-0.1, 0.1), "y": (-0.1, 0.1)})
+def test_a_bare_network_against_text_is_certified_as_it_was(net):
+    assert af.certify(net) == net.certificate
+    found = af.certify(net.network, TEXT, BOX)
+    assert (found.bound, found.digest) == (net.certificate.bound, net.certificate.digest)
+    small = af.certify(net.network, TEXT, {"x": (-0.1, 0.1), "y": (-0.1, 0.1)})
     assert small.bound <= net.certificate.bound
 
 
-def test_certifying_a_compiled_target_again_changes_nothing(net):
-    assert af.certify(net) == net.certificate
-
-
-def test_networks_alone_need_a_target(net):
-    with pytest.raises(af.CertificateError, match="Pass target="):
-        af.certify(net.network)
-    with pytest.raises(af.DomainError, match="domain"):
-        af.certify(net.network, "clamp(2*x, -1, 1)")
-
-
-def test_measurements_repeat(net):
-    first, second = af.measure(net, points=3000, seed=5), af.measure(net, points=3000, seed=5)
+def test_measurements_repeat_and_tell_how_far_they_are(net):
+    seen = []
+    first, second = (
+        af.measure(net, points=3000, seed=5, progress=lambda fraction, _: seen.append(fraction)) for _ in range(2)
+    )
     assert (first.sup, first.rms) == (second.sup, second.rms)
     assert np.array_equal(first.at, second.at)
     assert af.measure(net, points=3000, seed=6).rms != first.rms
     assert first.rms < first.sup <= net.certificate.bound
-
-
-def test_measuring_against_another_target():
-    net = af.compile("clamp(2*x, -1, 1)", {"x": (-1, 1)}, 1e-6)
-    assert af.measure(net, "clamp(2*x, -1, 1) + 0.25", points=1000).sup == pytest.approx(0.25, abs=1e-5)
-
-
-def test_measuring_against_another_target_of_two_inputs(net):
-    assert 0.2 < af.measure(net, "clamp(2*x + 0.5*y, -1, 1) + 0.25", points=1000).sup < 0.32
-
-
-def test_progress_runs_from_nothing_to_all(net):
-    seen = []
-    af.measure(net, points=30_000, progress=lambda fraction, text: seen.append(fraction))
-    assert seen == sorted(seen)
     assert 0 <= seen[0] < seen[-1] <= 1
 
 
-@pytest.mark.parametrize("points", [0, -3])
-def test_points_must_be_positive(net, points):
-    with pytest.raises(af.AttnforgeError, match="`points` must be a whole number, at least 1"):
-        af.measure(net, points=points)
+def test_measuring_and_attacking_against_another_target(net, wave):
+    assert 0.2 < af.measure(net, f"{TEXT} + 0.25", points=1000).sup < 0.32
+    found = af.attack(wave, "sin(5*x) + 0.01*exp(-1000*(x - 0.123)^2)", seconds=None, evaluations=4000)
+    assert found.error == pytest.approx(0.01, rel=1e-3)
+    assert found.at[0] == pytest.approx(0.123, abs=1e-3)
+    callable_ = af.attack(wave, lambda x: np.sin(5 * x), seconds=None, evaluations=4000)
+    assert callable_.pruned is None  # it has no bounds on boxes
+    assert callable_.error <= wave.certificate.bound * 1.001
 
 
-def test_a_false_lipschitz_constant_is_refuted_with_the_point():
-    steep = lambda x: np.sin(40 * x)  # noqa: E731
-    with pytest.raises(
-        af.TargetError, match=r"Lipschitz with constant 1 in the sup norm.*error .* at \(.*\): it is not"
-    ):
-        af.compile(steep, {"x": (-1, 1)}, tol=0.05, lipschitz=1.0)
-    assert af.compile(steep, {"x": (-1, 1)}, tol=0.5, lipschitz=40.0).certificate.status == "conditional"
+def test_an_attack_reaches_what_measure_finds_and_says_what_is_left(wave):
+    found = af.attack(wave, seconds=None, evaluations=12_000)
+    assert af.measure(wave, points=2000).sup * (1 - 1e-9) <= found.error
+    assert found.error <= found.largest_left <= wave.certificate.bound
+    assert found.pruned > 0.9
+
+
+def test_the_rounding_of_the_dtype_counts_in_an_attack():
+    single = af.compile("sin(5*x)", {"x": (-1, 1)}, 1e-4, dtype="float32")
+    found, rounding = af.attack(single, seconds=None, evaluations=4000), single.certificate.parts["rounding"]
+    alone = float(np.abs(single(found.at) - single.target.values(found.at.astype(np.longdouble))).item())
+    assert found.error == pytest.approx(alone, abs=2 * rounding)
+    assert af.measure(replace(single, dtype="float64"), points=2000).sup < found.error <= single.certificate.bound
+
+
+def test_an_attack_does_not_trust_the_certificate(wave):
+    lie = replace(wave.certificate, bound=wave.certificate.bound / 10, estimate=None)
+    forged = replace(wave, certificate=lie)
+    assert af.attack(forged, seconds=None, evaluations=2000).error > lie.bound
+
+
+def test_an_attack_ends_with_its_time(wave, clock):
+    clock.tick = 0.01
+    assert 0 < af.attack(wave, seconds=0.3).error <= wave.certificate.bound
+    assert clock.now < 0.6
+
+
+POINTS = np.linspace(-1, 1, 20)
+WRONG = {
+    "a network alone": (af.CertificateError, lambda net: af.certify(net.network)),
+    "a network and text without a domain": (af.DomainError, lambda net: af.certify(net.network, TEXT)),
+    "an attack on listed points": (af.TargetError, lambda net: af.attack(net, (POINTS[:, None] * [1, 1], POINTS))),
+    **{
+        f"points={points}": (af.TargetError, lambda net, points=points: af.measure(net, points=points))
+        for points in (0, -3, 1.5)
+    },
+    **{
+        f"a number to {verb.__name__}": (af.AttnforgeError, lambda _, verb=verb: verb(3))
+        for verb in (af.measure, af.attack, af.polish, af.optimality, af.certify, af.load, af.check)
+    },
+    "a place that is a number": (af.FileFormatError, lambda net: net.save(3)),
+    "a network to check": (af.FileFormatError, lambda net: af.check(net)),
+    "a number as weights": (af.CertificateError, lambda net: net.with_network(3)),
+    "a Lipschitz constant as text": (af.TargetError, lambda _: af.Lipschitz("a")),
+    "a sweep of a number": (af.RefusalError, lambda _: af.sweep("sin(x)", {"x": (-1, 1)}, anchors=4, construction=3)),
+    **{
+        f"a box of shape {shape!r}": (af.DomainError, lambda _, shape=shape: af.Box(0, 1, shape=shape))
+        for shape in (3, "ab", (-1,), (1.5,), (0,))
+    },
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_arguments_are_refused(net, what):
+    kind, call = WRONG[what]
+    with refused(kind):
+        call(net)

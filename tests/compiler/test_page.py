@@ -1,34 +1,41 @@
-"""The HTML page: complete, offline, well formed, the same twice, and safe from every text a file can hold."""
+"""The HTML page that ``attnforge report`` writes: complete, offline, the same twice, safe from every text of a file."""
+
+from __future__ import annotations
 
 import base64
 import re
+import tempfile
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
-from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import attnforge as af
-from attnforge.compiler.page import page
-from attnforge.compiler.page.figures import BOUNDED, ERROR
-from attnforge.compiler.page.operations import multiply_adds
-from attnforge.display.markup import element, escaped, joined
-from attnforge.network import digest
-from tests.attacks.files import agreeing, join, split
+from attnforge.cli import app
+from attnforge.network import head_places, with_head
 
 HOSTILE = "<script>alert(1)</script>\"><img src=x onerror=alert(2)>' onload='x' &lt; $\\frac{ \x1b[31m \u202e"
 NAME = HOSTILE[:55]  # what a file may call a head or a key: up to 100 characters that print
-LINE = af.Box(0, 1, shape=(1,))
+MAKE, LINE, SQUARE = af.constructions, af.Box(0, 1, shape=(1,)), {"x": (0, 1), "y": (0, 1)}
+
+
+def product(x, y):
+    return x[..., 0] * y[..., 0]
+
+
 NETS = {
-    "gate": lambda: af.constructions.gate([1.0], 0.1, -1, 1, sharpness=20.0),
-    "truncated": lambda: af.constructions.truncated_linear([1.0, -0.5], 0.1, -1, 1, anchors=9),
+    "gate": lambda: MAKE.gate([1.0], 0.1, -1, 1, sharpness=20.0),
+    "truncated": lambda: MAKE.truncated_linear([1.0], 0.1, -1, 1, anchors=9),
     "fitted": lambda: af.compile("sin(3*x) + x", {"x": (0, 1)}, tol=1e-2),
-    "cells": lambda: af.constructions.max_affine("x*y", {"x": (0, 1), "y": (0, 1)}, cells=3, sharpness="hard"),
-    "sampled": lambda: af.constructions.max_affine(lambda x: np.sin(x[..., 0]), LINE, cells=4),
+    "cells": lambda: MAKE.max_affine("x*y", SQUARE, cells=3, sharpness="hard"),
+    "sampled": lambda: MAKE.max_affine(lambda x: np.sin(x[..., 0]), LINE, cells=4),
     "table": lambda: af.compile(([0.0, 0.5, 1.0], [0.0, 0.25, 1.0])),
-    "pairs": lambda: af.constructions.cross_attention(lambda x, y: x[..., 0] * y[..., 0], LINE, LINE, grid=2),
+    "pairs": lambda: MAKE.cross_attention(product, LINE, LINE, grid=2, lipschitz=2),
+    "means": lambda: MAKE.max_affine("x^2", {"x": (0, 1)}, cells=4, norm=1, sharpness="hard"),
 }
 
 
@@ -40,10 +47,16 @@ def small_figures():
         yield
 
 
-@pytest.fixture
-def without_figures(monkeypatch):
-    """For what is no picture; such pages are not kept by :func:`written`."""
-    monkeypatch.setattr(import_module("attnforge.compiler.page.page"), "pictures", lambda compiled: ())
+def written(net, *words, name="net.safetensors"):
+    """The page of a network that was saved."""
+    with tempfile.TemporaryDirectory() as folder:
+        net.save(Path(folder) / name)
+        place = Path(folder) / "page.html"
+        made = CliRunner().invoke(
+            app, ["report", str(Path(folder) / name), "-o", str(place), *(words or ("--no-timing",))]
+        )
+        assert made.exit_code == 0, made.output
+        return place.read_text("utf-8")
 
 
 @cache
@@ -52,8 +65,8 @@ def built(kind):
 
 
 @cache
-def written(kind):
-    return page(built(kind), points=500)
+def page(kind):
+    return written(built(kind))
 
 
 class Reader(HTMLParser):
@@ -89,7 +102,7 @@ def images(reader):
 
 @pytest.mark.parametrize("kind", [kind for kind in NETS if kind != "gate"])
 def test_every_kind_has_a_whole_page_that_asks_for_nothing(kind):
-    net, text = built(kind), written(kind)
+    net, text = built(kind), page(kind)
     reader = read(text)
     assert {tag for tag, _ in reader.elements} <= {
         *("html", "head", "meta", "title", "style", "body", "header", "main", "section", "h1", "h2", "h3", "p"),
@@ -108,15 +121,15 @@ def test_every_kind_has_a_whole_page_that_asks_for_nothing(kind):
     assert net.certificate.status in reader.text
 
 
-@pytest.mark.usefixtures("without_figures")
-def test_faults_are_told():
-    assert "healthy" in read(page(built("fitted"), points=500)).text
-    soft = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=21, sharpness=1.0)
-    assert "uniform attention" in read(page(soft, points=500)).text
+def test_two_pages_are_the_same_unless_timing_is_asked_for():
+    assert written(NETS["truncated"]()) == page("truncated")
+    assert "on this machine" not in page("truncated")
+    timed = written(built("truncated"), "--timing")
+    assert re.search(r"\d (s|ms|µs|ns) an input of one token, in batches of", timed)
 
 
 def test_the_certificate_and_its_parts():
-    net, reader = built("fitted"), read(written("fitted"))
+    net, reader = built("fitted"), read(page("fitted"))
     assert f"≤ {net.certificate.bound:.4g} on the whole domain, in float64" in reader.text
     for name, value in net.certificate.parts.items():
         assert f"{name}{value:.3g}" in reader.text
@@ -124,65 +137,36 @@ def test_the_certificate_and_its_parts():
     shares = [float(style.removeprefix("width:").removesuffix("%")) for style in widths]
     assert sum(shares) == pytest.approx(100, abs=0.1)
     assert all(assumption in reader.text for assumption in net.certificate.assumptions)
+    assert "healthy" in reader.text
+    sampled = read(page("sampled")).text
+    assert "no bound is known" in sampled
+    assert "Errors were only measured" in sampled
 
 
-@pytest.mark.usefixtures("without_figures")
-def test_a_bound_that_is_refuted_is_called_wrong():
-    net = NETS["fitted"]()
-    assert "exceeds the bound" not in page(net, points=500)
+def test_what_is_wrong_is_told():
+    soft = MAKE.truncated_linear([1.0], 0.0, -1, 1, anchors=21, sharpness=1.0)
+    assert "uniform attention" in read(written(soft)).text
+    net = built("fitted")
     bound = net.certificate.estimate.error / 10
-    net = replace(net, certificate=replace(net.certificate, bound=bound, parts={"fit": bound}))
-    assert "The error found exceeds the bound" in read(page(net, points=500)).text
-
-
-def test_without_a_bound_the_page_says_so():
-    text = read(written("sampled")).text
-    assert "no bound is known" in text
-    assert "Errors were only measured" in text
-    assert "certify" not in text
-
-
-def test_two_calls_give_the_same_bytes():
-    assert page(NETS["truncated"](), points=500) == written("truncated")
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_timing_is_asked_for():
-    assert "on this machine" not in page(built("truncated"), points=500)
-    text = page(built("truncated"), points=500, timing=True)
-    assert re.search(r"\d (s|ms|µs|ns) an input of one token, in batches of", text)
-
-
-def test_captions_speak_of_a_bound_where_there_is_one():
-    assert BOUNDED in read(written("fitted")).text
-    for kind in ("sampled", "table"):
-        text = read(written(kind)).text
-        assert ERROR in text
-        assert BOUNDED not in text
-
-
-def product(x, y):
-    return x[..., 0] * y[..., 0]
+    lie = replace(net, certificate=replace(net.certificate, bound=bound, parts={"fit": bound}, estimate=None))
+    assert "The error found exceeds the bound" in read(written(lie)).text
+    assert "exceeds the bound" not in page("fitted")
 
 
 CALLABLES = {
     "one input": (lambda x: np.sin(x), lambda f: af.compile(f, {"x": (0, 1)}, tol=0.2, lipschitz=1)),
-    "rows": (
-        lambda x: x[..., 0],
-        lambda f: af.constructions.max_affine(f, af.Box(0, 1, shape=(2,)), cells=2, lipschitz=1),
-    ),
-    "pairs": (product, lambda f: af.constructions.cross_attention(f, LINE, LINE, grid=2, lipschitz=2)),
-    "sampled": (lambda x: np.sin(x[..., 0]), lambda f: af.constructions.max_affine(f, LINE, cells=4)),
+    "pairs": (product, lambda f: MAKE.cross_attention(f, LINE, LINE, grid=2, lipschitz=2)),
+    "sampled": (lambda x: np.sin(x[..., 0]), lambda f: MAKE.max_affine(f, LINE, cells=4)),
 }
 
 
-@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("kind", CALLABLES)
-def test_a_callable_must_be_handed_in_and_the_lines_that_do_so_work(kind, tmp_path):
+def test_a_callable_must_be_handed_in_and_the_lines_that_do_so_work(kind, tmp_path, monkeypatch):
     function, build = CALLABLES[kind]
-    net, place = build(function), str(tmp_path / "net")
-    net.save(place)
-    text = read(page(af.load(place), points=500, file=place)).text
+    net = build(function)
+    text = read(written(net, name="net")).text
+    monkeypatch.chdir(tmp_path)
+    net.save("net")
     assert "attnforge certify" not in text
     assert "attnforge measure" not in text
     assert "The file holds no code" in text
@@ -192,80 +176,28 @@ def test_a_callable_must_be_handed_in_and_the_lines_that_do_so_work(kind, tmp_pa
     scope = {"f": function}
     exec(lines.replace("\naf.measure(net, target)", "\nseen = af.measure(net, target)"), scope)
     assert scope["seen"].sup > 0
-    if net.certificate.bound is not None:
-        assert scope["proved"].bound == net.certificate.bound
-        assert scope["proved"].status == net.certificate.status
-    else:
+    if net.certificate.bound is None:
         assert "certify" not in text
+    else:
+        assert (scope["proved"].bound, scope["proved"].status) == (net.certificate.bound, net.certificate.status)
 
 
-@pytest.mark.usefixtures("without_figures")
-def test_what_can_be_measured_is_said():
-    means = af.constructions.max_affine("x^2", {"x": (0, 1)}, cells=4, norm=1, sharpness="hard")
-    text = read(page(means, points=500)).text
-    assert "attnforge measure model.safetensors --attack" in text
-    assert "The L1 error was estimated" in text
-    assert "attnforge certify" not in text
-    table = read(page(built("table"), points=500)).text
-    assert "--attack" not in table  # which refuses tables
-    assert "attnforge certify model.safetensors --check" in table
-    assert "L1" not in table
-    formula = read(page(built("truncated"), points=500)).text
-    assert "`attnforge certify` proves it again" in formula
-    assert "--attack # try to refute it" in formula
-
-
-def test_a_target_whose_code_is_not_stored(tmp_path):
-    built("sampled").save(tmp_path / "net")
-    reader = read(page(af.load(tmp_path / "net"), points=500))
-    assert "not measured here" in reader.text
-    assert len(images(reader)) >= 3  # attention, cells, anchors, graph
-
-
-@pytest.mark.usefixtures("without_figures")
 def test_commands_quote_the_name_of_the_file():
-    text = read(page(built("truncated"), points=500, file="a b'; rm.safetensors")).text
+    text = read(written(built("truncated"), name="a b'; rm.safetensors")).text
     assert "attnforge inspect 'a b'\"'\"'; rm.safetensors'" in text
     assert 'af.load("a b\'; rm.safetensors")' in text
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: af.constructions.gate([1.0], 0.1, -1, 1, sharpness=20.0),
-        lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-2),
-        lambda: af.constructions.max_affine("x*y", {"x": (0, 1), "y": (0, 1)}, cells=2, sharpness="hard"),
-    ],
-    ids=["gate", "fitted", "cells"],
-)
-def test_words_of_a_file_are_shown_and_never_obeyed(build, tmp_path):
-    build().save(tmp_path / "honest")
-    metadata, arrays = split(tmp_path / "honest")
-    metadata = metadata | {"construction": HOSTILE, "reason": HOSTILE}
-    for layer in metadata["network"]["layers"]:
-        for head in layer.get("heads", ()):
-            head["claims"] |= {"construction": NAME, "roles": [NAME] * len(head["claims"]["roles"])}
-    net = af.load(join(tmp_path / "net", agreeing(metadata, arrays), arrays, honest=True))
-    check_harmless(page(net, points=500, file=HOSTILE))
-
-
-def test_words_of_target_and_certificate_are_shown_and_never_obeyed():
-    net = NETS["fitted"]()
-    net.target.describe = lambda: HOSTILE
-    bound = net.certificate.bound
-    net = replace(net, certificate=replace(net.certificate, assumptions=(HOSTILE,), parts={HOSTILE: bound}))
-    reader = check_harmless(page(net, points=500))
-    assert all("<script>" in attrs["alt"] for attrs in images(reader))  # as text of the attribute
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_half_a_surrogate_pair_can_be_written():
-    net = NETS["gate"]()
-    net.target.describe = lambda: "a\ud800b"
-    assert b"a\\ud800b" in page(net, points=500).encode("utf-8")
-
-
-def check_harmless(text):
+@pytest.mark.parametrize("kind", ["gate", "fitted", "cells"])
+def test_words_of_a_file_are_shown_and_never_obeyed(kind):
+    net = built(kind)
+    network = net.network
+    for layer, head in head_places(network):
+        claims = network.layers[layer].heads[head].claims
+        named = replace(claims, construction=NAME, roles=(NAME,) * len(claims.roles))
+        network = with_head(network, layer, head, claims=named)
+    certificate = replace(net.with_network(network).certificate, assumptions=(HOSTILE,))
+    text = written(replace(net, network=network, construction=HOSTILE, reason=HOSTILE, certificate=certificate))
     reader = read(text)
     assert "<script>alert(1)</script>" in reader.text
     assert not any(tag == "script" for tag, _ in reader.elements)
@@ -273,32 +205,12 @@ def check_harmless(text):
     assert {attrs["src"][:22] for attrs in images(reader)} == {"data:image/png;base64,"}
     assert "\x1b" not in text
     assert "\u202e" not in text
-    return reader
-
-
-def test_elements_escape_children_and_attributes():
-    assert (
-        element("p", "<b>", element("i", "&"), title="\"'").text == '<p title="&quot;&#x27;">&lt;b&gt;<i>&amp;</i></p>'
-    )
-    assert element("img", alt="x").text == '<img alt="x">'
-    assert joined("<", element("br")).text == "&lt;<br>"
-    assert escaped("\x00") == "\\x00"
 
 
 def test_operations_counted_by_hand():
-    """Encode 1 x 2; query 2 x 2; 9 keys: scores of length 2, values of length 1; output 1."""
-    net = af.constructions.truncated_linear([1.0], 0.1, -1, 1, anchors=9)
-    assert multiply_adds(net.network) == 2 + 4 + 9 * 2 + 9 * 1 + 1
-    assert multiply_adds(net.network, tokens=3) == 3 * 34
-
-
-def test_operations_of_a_second_input():
-    """Counted for the cross-attention of 2 x 2 cells: no mixing is forgotten."""
-    net = NETS["pairs"]()
-    keys = net.anchors
+    """Encode 1 x 2; query 2 x 2; 9 keys: scores of length 2, values of length 1; output 1. And of a second input."""
+    assert f"multiply-adds{2 + 4 + 9 * 2 + 9 * 1 + 1} an input" in read(page("truncated")).text
+    keys = built("pairs").anchors
     # X: 1; lengthened: 1 x 3 and a column of keys x 3. Y: 2. Query 4, keys and values 3 x 3 each, scores, output 1.
-    assert multiply_adds(net.network) == 1 + 3 + 3 * keys + 2 + 4 + keys * 9 + keys * 3 + 1
-
-
-def test_the_digest_shown_is_the_networks():
-    assert digest(built("cells").network) in written("cells")
+    count = 1 + 3 + 3 * keys + 2 + 4 + keys * 9 + keys * 3 + 1
+    assert f"multiply-adds{count:,}" in read(page("pairs")).text

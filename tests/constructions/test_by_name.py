@@ -1,11 +1,10 @@
 """The theorems by name: options, shapes and refusals in three parts."""
 
-import re
-
 import numpy as np
 import pytest
 
 import attnforge as af
+from tests.refusals import refused
 
 BUILD = {
     "truncated_linear": lambda w=(1.0,), t=0.0, a=-1, b=1, **k: af.constructions.truncated_linear(
@@ -16,65 +15,48 @@ BUILD = {
     ),
     "gate": lambda w=(1.0,), t=0.0, a=-1, b=1, **k: af.constructions.gate(w, t, a, b, **k),
 }
-THREE_PARTS = re.compile(r".+\. Got .+\. .+\.", re.DOTALL)
 
 
-@pytest.mark.parametrize("name", BUILD)
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"a": 1, "b": 1},
-        {"a": 2, "b": 1},
-        {"w": [np.nan]},
-        {"w": [[[1.0]]]},
-        {"w": []},
-        {"w": "abc"},
-        {"t": np.inf},
-        {"t": [[0.0]]},
-        {"w": np.ones((2, 3)), "t": np.ones(5)},
-        {"a": np.nan},
-        {"layout": "sparse"},
-        {"dtype": "float8"},
-        {"output": 3, "outputs": 2},
-    ],
-)
-def test_bad_input_gets_an_error_in_three_parts(name, wrong):
-    with pytest.raises(af.AttnforgeError) as caught:
+WRONG = {
+    **{
+        f"{name}, {wrong}": (af.AttnforgeError, name, wrong)
+        for name in BUILD
+        for wrong in (
+            {"a": 1, "b": 1}, {"a": 2, "b": 1}, {"w": [np.nan]}, {"w": [[[1.0]]]}, {"w": []}, {"w": "abc"},
+            {"t": np.inf}, {"t": [[0.0]]}, {"w": np.ones((2, 3)), "t": np.ones(5)}, {"a": np.nan},
+            {"layout": "sparse"}, {"dtype": "float8"}, {"output": 3, "outputs": 2}, {"output": "a"}, {"outputs": "a"},
+            {"domain": (0, 1)}, {"domain": af.Box([-1, -1, -1], [1, 1, 1]), "w": [1.0, -1.0]},
+        )
+    },
+    **{
+        f"{name}, {wrong}": (af.RefusalError, name, wrong)
+        for name, wrong in [
+            *(("truncated_linear", {"anchors": anchors}) for anchors in (1, -5, 2.5, None)),
+            *(("truncated_linear", {"sharpness": beta}) for beta in ("soft", -1.0, np.nan, None, [1])),
+            ("truncated_linear", {"grid": "half"}),
+            ("truncated_linear", {"w": np.ones((9, 1)), "layout": "literal"}),
+            ("multihead_truncated_linear", {"tokens": 4}),
+            ("multihead_truncated_linear", {"heads": 0}),
+            ("multihead_truncated_linear", {"sentinels": -1}),
+            ("multihead_truncated_linear", {"w": np.ones((9, 1)), "layout": "literal"}),
+            *(("gate", {"sharpness": beta}) for beta in (0.0, np.inf, "a")),
+        ]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_makes_no_sense_is_refused(what):
+    kind, name, wrong = WRONG[what]
+    with refused(kind):
         BUILD[name](**wrong)
-    assert THREE_PARTS.fullmatch(str(caught.value)), str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong", "match"),
-    [
-        ("truncated_linear", {"anchors": 1}, "at least 2"),
-        ("truncated_linear", {"anchors": -5}, "at least 2"),
-        ("truncated_linear", {"anchors": 2.5}, "whole number"),
-        ("truncated_linear", {"grid": "half"}, "closed"),
-        ("truncated_linear", {"sharpness": "soft"}, "tuned"),
-        ("truncated_linear", {"sharpness": -1.0}, "positive"),
-        ("truncated_linear", {"sharpness": np.nan}, "positive"),
-        ("truncated_linear", {"w": np.ones((9, 1)), "layout": "literal"}, "at least n"),
-        ("multihead_truncated_linear", {"tokens": 4}, "sentinels a side"),
-        ("multihead_truncated_linear", {"heads": 0}, "at least 1"),
-        ("multihead_truncated_linear", {"sentinels": -1}, "`sentinels` 0"),
-        ("multihead_truncated_linear", {"w": np.ones((9, 1)), "layout": "literal"}, "as many tokens as keys"),
-        ("gate", {"sharpness": 0.0}, "positive"),
-        ("gate", {"sharpness": np.inf}, "positive"),
-    ],
-)
-def test_refusals_say_what_is_wrong(name, wrong, match):
-    with pytest.raises(af.RefusalError, match=match) as caught:
-        BUILD[name](**wrong)
-    assert THREE_PARTS.fullmatch(str(caught.value)), str(caught.value)
 
 
 @pytest.mark.parametrize("sharpness", [1e-9, 1e-3])
 def test_too_soft_a_head_is_bounded_or_refused(sharpness):
     try:
         net = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=50, sharpness=sharpness)
-    except af.RefusalError as refusal:
-        assert "finite" in str(refusal)  # noqa: PT017
+    except af.RefusalError:
         return
     assert af.measure(net, points=500).sup <= net.certificate.bound <= 2.001
 
@@ -110,7 +92,7 @@ def test_one_form_takes_any_number_of_tokens(name):
     net = BUILD[name](w=[1.0, 2.0])
     for n in (1, 2, 7):
         assert net(np.zeros((3, n, 2))).shape == (3, n)
-    with pytest.raises(af.DomainError, match=r"\(\.\.\., n, 2\)"):
+    with refused(af.DomainError):
         net(np.zeros((3, 2, 5)))
 
 
@@ -127,8 +109,3 @@ def test_domains_of_any_shape(domain):
     net = af.constructions.gate([1.0, -1.0], 0.0, -1, 1, domain=domain)
     assert af.measure(net, points=500).sup <= net.certificate.bound
     assert len(net.certificate.domain) == net.target.domain.lower.size
-
-
-def test_a_domain_of_the_wrong_shape_is_refused():
-    with pytest.raises(af.AttnforgeError, match="shape"):
-        af.constructions.gate([1.0, -1.0], 0.0, -1, 1, domain=af.Box([-1, -1, -1], [1, 1, 1]))

@@ -7,6 +7,7 @@ import pytest
 
 import attnforge as af
 from attnforge import constructions as made
+from tests.refusals import refused
 
 LINE = {"x": (-1, 1)}
 CUBE = af.Box(-1, 1, shape=(3,))
@@ -39,13 +40,13 @@ def test_few_anchors_are_fitted_for_the_dtype_that_runs(dtype, most):
 
 @pytest.mark.parametrize("given", [{}, {"tol": 1e-3, "anchors": 5}])
 def test_either_tol_or_anchors(given):
-    with pytest.raises(af.RefusalError, match=r"either tol= or anchors="):
+    with refused(af.RefusalError):
         made.tensor_grid("sin(8*x)", LINE, **given)
 
 
 @pytest.mark.parametrize("anchors", [0, 1, -3, 2.5, "many", [5, 5], [], [[5]], [[1], [1, 2]], True])
 def test_counts_that_make_no_sense(anchors):
-    with pytest.raises(af.RefusalError, match=r"`anchors` (counts those on the domain|is a number of|as positions)"):
+    with refused(af.RefusalError):
         made.tensor_grid("sin(8*x)", LINE, anchors=anchors)
 
 
@@ -58,7 +59,7 @@ def test_absurd_counts_are_refused_at_once(anchors, inputs):
         asked.append(len(x))
         return x.sum(axis=-1)
 
-    with pytest.raises(af.RefusalError, match=r"at most 1,024 along an axis and 4,000,000 in all"):
+    with refused(af.RefusalError):
         made.tensor_grid(f, af.Box(0, 1, shape=(inputs,)), anchors=anchors)
     assert sum(asked) <= 2
 
@@ -75,15 +76,15 @@ def test_absurd_counts_are_refused_at_once(anchors, inputs):
     ids=["tensor_grid", "polynomial", "ridge", "given"],
 )
 def test_tolerances_that_make_no_sense(build, tol):
-    with pytest.raises(af.ToleranceError, match="positive number"):
+    with refused(af.ToleranceError):
         build(tol)
 
 
 def test_dtypes_that_do_not_exist():
     for build in (made.tensor_grid, made.ridge, made.polynomial):
-        with pytest.raises(af.RefusalError, match="float128"):
+        with refused(af.RefusalError):
             build("x", LINE, tol=1e-3, dtype="float128")
-    with pytest.raises(af.RefusalError, match="float128"):
+    with refused(af.RefusalError):
         made.additive(TERMS, CUBE, tol=1e-3, dtype="float128")
 
 
@@ -99,7 +100,7 @@ def test_dtypes_that_do_not_exist():
     ids=["tensor_grid", "ridge", "max_affine", "truncated_linear", "two_layer"],
 )
 def test_networks_by_name_beyond_max_bytes_are_refused_with_what_they_take(build):
-    with pytest.raises(af.RefusalError, match=r"at most 100 bytes\. Got [\d,]+ anchors, .* about .* max_bytes"):
+    with refused(af.RefusalError):
         build(max_bytes=100, effort="low")
     assert build(max_bytes=10**8, effort="low").anchors >= 4
 
@@ -116,23 +117,14 @@ def test_given_terms():
 
 @pytest.mark.parametrize("terms", [[([0], 3)], [([7], np.sin)], [np.sin], [([0, 0], np.sin)]])
 def test_wrong_pairs(terms):
-    with pytest.raises(af.TargetError, match="pair of distinct inputs"):
+    with refused(af.TargetError):
         made.additive(terms, CUBE, tol=1e-3)
 
 
 def test_terms_whose_shapes_do_not_add_up():
     mixed = [([0], lambda x: x[..., 0]), ([1], lambda x: x[..., :1])]
-    with pytest.raises(af.TargetError, match="shape"):
+    with refused(af.TargetError):
         made.additive(mixed, CUBE, tol=1e-3)
-
-
-def test_what_a_construction_does_not_take_is_said():
-    with pytest.raises(af.RefusalError, match=r"`polynomial` takes polynomials.*not a polynomial.*Use af\.compile"):
-        made.polynomial("sin(x)", LINE, tol=1e-3)
-    with pytest.raises(af.RefusalError, match=r"`ridge` takes .*one input has no structure"):
-        made.ridge("sin(x)", LINE, tol=1e-3)
-    with pytest.raises(af.RefusalError, match=r"function of one linear form"):
-        made.ridge("x*y", {"x": (0, 1), "y": (0, 1)}, tol=1e-3)
 
 
 def test_callables_take_rows_of_inputs():
@@ -155,5 +147,5 @@ def test_values_are_fitted_at_a_given_sharpness() -> None:
 @pytest.mark.parametrize("request_", [{"tol": 1e-3}, {}, {"anchors": 5, "tol": None}])
 def test_a_sharpness_comes_with_anchors(request_) -> None:
     sharpness = -1.0 if "anchors" in request_ else 4.0
-    with pytest.raises(af.RefusalError):
+    with refused(af.RefusalError):
         made.tensor_grid("x", {"x": (0, 1)}, sharpness=sharpness, **request_)

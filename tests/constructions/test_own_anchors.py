@@ -1,15 +1,13 @@
 """Anchors where the caller wants them, and heads without sentinels."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.targets import TruncatedLinear
-from attnforge.theorems.multihead_truncated_linear import HeadsPlan, MultiheadTruncatedLinear
-from attnforge.theorems.truncated_linear import AnchorPlan, TruncatedLinearHead
+from attnforge.network import with_head
+from tests.refusals import refused
 
 UNEVEN = (-1, -0.9, -0.5, 0, 0.2, 0.7, 1)
 LINE, SQUARE = {"x": (-1, 1)}, {"x": (0, 1), "y": (0, 1)}
@@ -49,37 +47,23 @@ def test_even_positions_are_the_closed_grid(sharpness):
     assert given.certificate.bound == pytest.approx(counted.certificate.bound, rel=1e-9)
 
 
-@pytest.mark.parametrize("per_gap", [None, 0.5, 2.7, 30.0])
-@pytest.mark.parametrize("positions", [UNEVEN, (-0.5, 0.5), (-1.0, -0.99, 0.99)])
-def test_the_stated_bound_holds(positions, per_gap):
-    plan = AnchorPlan(len(positions), 40.0, positions=tuple(map(float, positions)), per_gap=per_gap)
-    target, theorem = TruncatedLinear([1.0], 0.0, -1, 1, af.Box(-3, 3)), TruncatedLinearHead()
-    network = theorem.build(target, plan)
-    x = np.linspace(-3, 3, 2001)
-    error = np.abs(network(x[:, None, None]).ravel() - np.clip(x, -1, 1)).max()
-    assert error <= sum(theorem.bound(target, plan).values())
-
-
 def test_a_moved_key_is_noticed():
     net = af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=UNEVEN)
-    encode, layer = net.network.layers
-    values = layer.heads[0].memory_values.copy()
-    values[3] += 0.2
-    moved = replace(layer, heads=(replace(layer.heads[0], memory_values=values),))
-    other = net.with_network(replace(net.network, layers=(encode, moved)))
+    values = net.network.heads[0].memory_values + 0.2 * np.eye(7)[:, 3:4]
+    other = net.with_network(with_head(net.network, 1, 0, memory_values=values))
     assert _largest(other) <= other.certificate.bound
     assert other.certificate.bound > net.certificate.bound + 0.15
 
 
 @pytest.mark.parametrize("anchors", [[1, 0], [0, 0], [0], [], [0, 2], ["a", "b"], [0, math.nan]])
 def test_positions_that_are_none(anchors):
-    with pytest.raises(af.RefusalError, match=r"increasing numbers in \[-1, 1\].*Got.*Sort"):
+    with refused(af.RefusalError):
         af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=anchors)
 
 
 @pytest.mark.parametrize("how", [{"layout": "literal"}, {"grid": "open"}])
 def test_positions_have_no_grid_and_no_literal_layout(how):
-    with pytest.raises(af.RefusalError, match="memory layout, without a grid"):
+    with refused(af.RefusalError):
         af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=UNEVEN, **how)
 
 
@@ -114,19 +98,9 @@ def test_positions_along_two_axes():
     assert af.measure(net, points=2000).sup <= net.certificate.bound < 1e-3
 
 
-@pytest.mark.parametrize(
-    ("anchors", "match"),
-    [
-        ([[0, 1]], "a list an axis, 2 here.*Got lists of 2"),
-        ([[0, 1], [1, 0]], "increasing numbers. Got .1, 0."),
-        ([[0, 1], 5], "counts those on the domain, without ghosts"),
-        ([0.5, 0.7], "counts those on the domain"),
-        (1, "at least 2, or 2 of them, one an axis. Got 1"),
-        (2000, "at most 1,024 along an axis"),
-    ],
-)
-def test_what_anchors_of_a_grid_are(anchors, match):
-    with pytest.raises(af.RefusalError, match=match):
+@pytest.mark.parametrize("anchors", [[[0, 1]], [[0, 1], [1, 0]], [[0, 1], 5], [0.5, 0.7], 1, 2000])
+def test_what_anchors_of_a_grid_are(anchors):
+    with refused(af.RefusalError):
         af.constructions.tensor_grid("exp(x*y)", SQUARE, anchors=anchors)
 
 
@@ -150,17 +124,3 @@ def test_heads_without_sentinels(lower, upper, layout):
     assert error <= net.certificate.bound <= 1.1 * error + 0.02
     guarded = af.constructions.multihead_truncated_linear([1.0], 0.0, lower, upper, sentinels=1, **how)
     assert guarded.certificate.bound < net.certificate.bound / 2
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(-1, 1), (2, 4), (-3, 1)])
-def test_the_stated_bound_without_sentinels(lower, upper):
-    target, theorem = TruncatedLinear([1.0], 0.0, lower, upper, af.Box(-6, 6)), MultiheadTruncatedLinear()
-    plan = HeadsPlan(5, 4, 90.0, 0)
-    x = np.linspace(-6, 6, 2001)
-    error = np.abs(theorem.build(target, plan)(x[:, None, None]).ravel() - np.clip(x, lower, upper)).max()
-    assert error <= sum(theorem.bound(target, plan).values())
-
-
-def test_fewer_than_no_sentinels():
-    with pytest.raises(af.RefusalError, match=r"`sentinels` 0\. Got heads=2, sentinels=-1"):
-        af.constructions.multihead_truncated_linear([1.0], 0.0, -1, 1, tokens=6, heads=2, sentinels=-1)

@@ -10,7 +10,8 @@ import torch
 
 import attnforge as af
 from attnforge import programs
-from attnforge.export import lens_model
+from tests.export.running import script
+from tests.refusals import refused
 
 pytest.importorskip("transformer_lens")
 
@@ -91,13 +92,6 @@ def test_a_patched_head_changes_what_its_formula_says(net, lens, x):
     assert (clean - predicted).abs().max() > 10 * bound  # so that the prediction says something
 
 
-def test_float32(net, x):
-    lens = af.export.transformer_lens(net, dtype="float32")
-    found = lens(x.float())
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found, net(x), rtol=0, atol=1e-5)
-
-
 def test_programs_take_token_ids():
     """A vocabulary embedding and a positional one: the model takes ids, of sequences up to the longest."""
     net = programs.compile(programs.library["sort"], max_length=6)
@@ -119,18 +113,12 @@ def test_tokens_are_told_apart_by_type(tmp_path):
     net = programs.compile(programs.tokens, vocabulary, 3)
     lens = af.export.transformer_lens(net)
     af.export.transformer_lens(net, tmp_path / "folder")
-    for each in (lens, lens_model.load(tmp_path / "folder")):
+    for each in (lens, script(tmp_path / "folder").load()):
         ids = each.inputs([[token] for token in [*vocabulary, np.int64(1)]])[:, -1]
         assert ids.tolist() == [1, 2, 3, 4, 5, 1]
         for other in (True, 1.0, np.True_, "None", ("a", True)):
             with pytest.raises(ValueError, match="of the vocabulary"):
                 each.inputs([[1, other]])
-
-
-def test_tokens_of_one_text_are_refused():
-    label = frozenset("b")
-    with pytest.raises(af.RefusalError, match="differ as text"):
-        af.export.transformer_lens(programs.compile(programs.tokens, [label, repr(label)], 3))
 
 
 def test_prompts_of_several_lengths():
@@ -144,17 +132,6 @@ def test_prompts_of_several_lengths():
         np.testing.assert_allclose(found, net(*data), rtol=0, atol=1e-12)  # sharpness 1/3000 takes three digits
     with pytest.raises(ValueError, match="a batch of 14 tokens"):
         lens.inputs(np.zeros((1, 15, net.network.features)))
-
-
-def test_a_second_input():
-    net = af.in_context.KernelRegression(bandwidth=0.5).build(features=1)
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=(3, 1))
-    asking, told = net.prompt(*data)
-    lens = af.export.transformer_lens(net, tokens=3, context=5)
-    np.testing.assert_allclose(lens(asking[None], told[None])[0, :, 0], net(*data), rtol=0, atol=1e-14)
-    with pytest.raises(ValueError, match="a batch of 5 rows"):
-        lens.inputs(asking[None], told[None, :4])
 
 
 def test_a_folder_runs_without_attnforge(net, x, tmp_path):
@@ -173,29 +150,36 @@ def test_a_folder_runs_without_attnforge(net, x, tmp_path):
     assert layout["config"]["normalization_type"] is None
 
 
-def test_what_is_refused(net, tmp_path, monkeypatch):
-    free = af.constructions.gate([1.0], 0.0, -1, 1)
-    with pytest.raises(af.RefusalError, match="`tokens` is needed here"):
-        af.export.transformer_lens(free)
-    with pytest.raises(af.RefusalError, match="`tokens` must be at least 1"):
-        af.export.transformer_lens(free, tokens=0)
-    with pytest.raises(af.RefusalError, match="`tokens` must be 1, as the network says"):
-        af.export.transformer_lens(net, tokens=2)
-    with pytest.raises(af.RefusalError, match="float64 or float32"):
-        af.export.transformer_lens(net, dtype="bfloat16")
-    large = af.constructions.max_affine("x^2", {"x": (0, 1)}, cells=2000, sharpness="hard")
-    with pytest.raises(af.RefusalError, match=r"at most .* positions"):
-        af.export.transformer_lens(large, tmp_path / "large")
-    assert not list(tmp_path.iterdir())
-    monkeypatch.setitem(sys.modules, "transformer_lens", None)
-    with pytest.raises(af.RefusalError, match=r"pip install 'attnforge\[lens\]'"):
-        af.export.transformer_lens(net)
-    af.export.transformer_lens(net, tmp_path / "written")  # which takes torch alone
-
-
 def test_a_changed_weight_changes_the_model(net, x):
     """The comparison can fail: one value of one constant key, moved by 1e-9."""
     lens = af.export.transformer_lens(net)
     with torch.no_grad():
         lens.bridge.blocks[0].attn.v.weight[0, 3] += 1e-9
     assert 1e-11 < float((lens(x) - torch.from_numpy(net(x.numpy()))).abs().max()) < 1e-8
+
+
+GATE = af.constructions.gate([1.0], 0.0, -1, 1)
+LABEL = frozenset("b")
+REFUSED = {
+    "any number of tokens": lambda net, to: to(GATE),
+    "no tokens": lambda net, to: to(GATE, tokens=0),
+    "more tokens than there are": lambda net, to: to(net, tokens=2),
+    "a half type": lambda net, to: to(net, dtype="bfloat16"),
+    "tokens of one text": lambda net, to: to(programs.compile(programs.tokens, [LABEL, repr(LABEL)], 3)),
+    "too many positions": lambda net, to: to(
+        af.constructions.max_affine("x^2", {"x": (0, 1)}, cells=2000, sharpness="hard")
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_refused(net, what):
+    with refused(af.RefusalError):
+        REFUSED[what](net, af.export.transformer_lens)
+
+
+def test_a_folder_is_written_without_transformer_lens(net, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformer_lens", None)
+    with pytest.raises(af.RefusalError, match=r"pip install 'attnforge\[lens\]'"):
+        af.export.transformer_lens(net)
+    af.export.transformer_lens(net, tmp_path / "written")

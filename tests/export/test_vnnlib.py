@@ -12,12 +12,13 @@ import torch
 from flint import ctx
 
 import attnforge as af
-from attnforge.certification import known_answers
-from attnforge.export.instances import KINDS
-from attnforge.network import digest, head_places, with_head
+from attnforge.network import digest, moved
 from tests.export.vnnlib_reader import exact, read
+from tests.refusals import refused
 
 SAMPLES = 5_000
+AFFINE = {"range": False, "steps": False, "slopes": True, "close": True}  # the kinds, and what outputs are held to
+LINE = {"x": (-1, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +79,9 @@ def test_instances_are_those_of_the_table(name, folders):
     assert {path.name for path in folder.path.iterdir()} == {"network.onnx", "vnnlib", "instances.csv", "answers.json"}
     assert {f"vnnlib/{path.name}" for path in folder.path.glob("vnnlib/*")} == {row[1] for row in folder.rows}
     kinds = {(each["kind"], each["answer"]) for each, _ in folder.instances}
-    assert {(kind, "unsat") for kind in KINDS} <= kinds
+    assert {(kind, "unsat") for kind in AFFINE} <= kinds
     assert {("range", "sat"), ("steps", "sat")} <= kinds
-    assert (folder.answers["left_out"] == []) == (len(kinds) == 2 * len(KINDS))
+    assert (folder.answers["left_out"] == []) == (len(kinds) == 2 * len(AFFINE))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,7 +97,7 @@ def test_files_hold_numbers_of_the_dtype_in_boxes_of_the_domain(name, folders, n
         domain = nets[name].domain
         assert np.all(asked.box()[:, 0] >= domain.lower)
         assert np.all(asked.box()[:, 1] <= domain.upper)
-        assert asked.mixed() <= KINDS[each["kind"]].affine
+        assert asked.mixed() <= AFFINE[each["kind"]]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,8 +152,7 @@ def test_a_sampler_notices_another_network(folders, tmp_path, nets):
 
 def changed(net, factor):
     """The network with other values of one head."""
-    place, values = head_places(net.network)[0], net.network.heads[0].memory_values
-    return with_head(net.network, *place, memory_values=values * factor)
+    return moved(net.network, "layer1.head0.memory_values", lambda values: factor * values)
 
 
 def test_a_forged_certificate_is_not_believed(nets, tmp_path):
@@ -172,7 +172,7 @@ def test_margins_say_how_close_and_how_hard(nets, tmp_path):
     af.export.vnnlib(nets["parabola"], tmp_path / "f", margins=[0, 0.5], timeout=60, box={"x": (0, 1)})
     folder = Written(tmp_path / "f")
     assert {row[2] for row in folder.rows} == {"60"}
-    for kind in KINDS:
+    for kind in AFFINE:
         asked = [each for each, _ in folder.instances if each["kind"] == kind]
         assert [each["answer"] for each in asked] == ["sat", "sat", "unsat", "unsat"]
         assert [each["margin"] for each in asked] == [0.5, 0, 0, 0.5]
@@ -185,59 +185,51 @@ def test_margins_say_how_close_and_how_hard(nets, tmp_path):
         assert all(low >= 0 and high <= 1 for each in asked for low, high in each["box"])
 
 
-def test_two_exports_are_the_same_to_the_byte(nets, tmp_path):
-    for name in ("one", "two"):
-        af.export.vnnlib(nets["single"], tmp_path / name, kinds=["range", "close"], cells=3)
+def test_two_exports_are_the_same_to_the_byte_and_leave_no_other_instances_behind(nets, tmp_path):
+    for name, kinds in (("one", ["range"]), ("two", ["range", "steps"]), ("two", ["range"])):
+        af.export.vnnlib(nets["single"], tmp_path / name, kinds=kinds, cells=3)
     first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).rglob("*.*")} for name in ("one", "two"))
     assert first == second
 
 
-def test_fewer_instances_leave_no_others_behind(nets, tmp_path):
-    for kinds in (("range", "steps"), ("range",)):
-        af.export.vnnlib(nets["parabola"], tmp_path / "f", kinds=kinds, cells=3)
-    assert {path.name[:6] for path in (tmp_path / "f" / "vnnlib").iterdir()} == {"range_"}
+p = af.programs
+WITHOUT_ANSWERS = {
+    "a callable": lambda: af.compile(lambda x: np.sin(x), LINE, 1e-2),
+    "a table": lambda: af.compile((np.linspace(0, 1, 9), np.linspace(0, 1, 9) ** 2), tol=1e-6),
+    "tokens": lambda: af.constructions.truncated_linear(
+        [1.0], 0.0, -1, 1, anchors=9, domain=af.Box(-1, 1, shape=(3, 1))
+    ),
+    "a function of prompts": lambda: af.compile("tokens.mean(x)", LINE, 1e-2),
+    "an algorithm": lambda: af.in_context.LeastSquares(steps=2, learning_rate=0.1).build(features=1, examples=4),
+    "a network": lambda: af.compile("x^2", LINE, 1e-2).network,
+    "a program": lambda: p.compile(p.selector_width(p.select(p.tokens, p.tokens, "==")), ["a", "b"], max_length=3),
+}
 
 
-def test_models_without_known_answers_are_refused_in_words(nets, tmp_path):
-    line = {"x": (-1, 1)}
-    p, table = af.programs, (np.linspace(0, 1, 9), np.linspace(0, 1, 9) ** 2)
-    models = {
-        "nothing is known between points": [
-            af.compile(lambda x: np.sin(x), line, 1e-2),
-            af.compile(table, tol=1e-6),
-        ],
-        "several tokens or a prompt": [
-            af.constructions.truncated_linear([1.0], 0.0, -1, 1, anchors=9, domain=af.Box(-1, 1, shape=(3, 1))),
-            af.compile("tokens.mean(x)", line, 1e-2),
-            af.in_context.LeastSquares(steps=2, learning_rate=0.1).build(features=1, examples=4),
-        ],
-        "no target": [
-            nets["parabola"].network,
-            p.compile(p.selector_width(p.select(p.tokens, p.tokens, "==")), ["a", "b"], max_length=3),
-        ],
-    }
-    for words, refused in models.items():
-        for model in refused:
-            with pytest.raises(af.RefusalError, match=words):
-                af.export.vnnlib(model, tmp_path / "f")
+@pytest.mark.parametrize("what", WITHOUT_ANSWERS)
+def test_models_without_known_answers_are_refused(what, tmp_path):
+    with refused(af.RefusalError):
+        af.export.vnnlib(WITHOUT_ANSWERS[what](), tmp_path / "f")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_half_types_unproved_bounds_and_wrong_settings_are_refused(nets, tmp_path, monkeypatch):
-    net, place = nets["parabola"], tmp_path / "f"
-    with pytest.raises(af.RefusalError, match="float64 or float32"):
-        af.export.vnnlib(net, place, dtype="float16")
-    sampled = replace(net.certificate, status="sampled", bound=None, parts={})
-    for found in (sampled, replace(net.certificate, status="conditional")):
-        monkeypatch.setattr(known_answers, "certify", lambda *_, found=found, **__: found)
-        with pytest.raises(af.CertificateError, match=rf"is proved, without conditions.*{found.status}"):
-            af.export.vnnlib(net, place)
-    monkeypatch.undo()
-    settings = {"kinds": ["ranges"], "margins": [-1], "cells": 0, "timeout": float("inf")}
-    for name, wrong in settings.items():
-        with pytest.raises(af.RefusalError, match=f"`{name}`"):
-            af.export.vnnlib(net, place, **{name: wrong})
-    for box in ({"x": (0, 2)}, {"y": (0, 1)}, [(0, 1), (0, 1)]):
-        with pytest.raises(af.DomainError):
-            af.export.vnnlib(net, place, box=box)
+SETTINGS = [
+    {"dtype": "float16"}, {"kinds": ["ranges"]}, {"margins": [-1]}, {"cells": 0}, {"timeout": float("inf")},
+    {"box": {"x": (0, 2)}}, {"box": {"y": (0, 1)}}, {"box": [(0, 1), (0, 1)]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", SETTINGS, ids=str)
+def test_wrong_settings_are_refused(nets, tmp_path, wrong):
+    with refused((af.RefusalError, af.DomainError)):
+        af.export.vnnlib(nets["parabola"], tmp_path / "f", **wrong)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("changes", [{"status": "sampled", "bound": None, "parts": {}}, {"status": "conditional"}])
+def test_unproved_bounds_are_refused(nets, tmp_path, monkeypatch, changes):
+    found = replace(nets["parabola"].certificate, **changes)
+    monkeypatch.setattr("attnforge.certification.known_answers.certify", lambda *_, **__: found)
+    with refused(af.CertificateError):
+        af.export.vnnlib(nets["parabola"], tmp_path / "f")
     assert list(tmp_path.iterdir()) == []

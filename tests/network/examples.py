@@ -91,6 +91,20 @@ NETWORKS: dict[str, Network] = {
 }
 
 
+TWO_INPUTS = Network(
+    (Attention((Head(numbers(2, 2), numbers(1, 2), Rows(), numbers(4, 2), numbers(4, 1), Rows(source="context")),)),),
+    2,
+    None,
+    (2, 3),
+    "",
+    (
+        Linear((Term(numbers(2, 3, 3)),), numbers(2, 3)),
+        Linear((Term(numbers(3, 4), numbers(6, 2)), Term(numbers(3, 4, seed=2), numbers(6, 2, seed=2))), numbers(6, 4)),
+    ),
+)
+"""The second input passes two linear maps, the second of which makes six rows of two."""
+
+
 def inputs(network: Network, *batch: int, seed: int = 0) -> tuple[np.ndarray, ...]:
     """Tokens, and a second input where the network reads one."""
     tokens = numbers(*batch, network.tokens or N, network.features, seed=100 + seed)

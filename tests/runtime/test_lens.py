@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import subprocess
 import sys
 
@@ -12,8 +10,7 @@ import torch
 from torch import nn
 
 from attnforge.network import Attention
-from tests.runtime.kinds import KINDS, given, kind
-from tests.runtime.test_hooks import points, seen
+from tests.runtime.kinds import KINDS, given, kind, seen
 
 lens = pytest.importorskip("transformer_lens")
 HookPoint = pytest.importorskip("transformer_lens.hook_points").HookPoint
@@ -26,6 +23,7 @@ def test_run_with_cache_keeps_what_every_point_sees(name):
     assert isinstance(module, lens.HookedRootModule)
     plain = module(*data)
     wanted = seen(net.module(), *data)
+    del wanted["output"]
     out, cache = module.run_with_cache(*data)
     torch.testing.assert_close(out, plain, rtol=1e-9, atol=1e-9)
     assert set(cache) == set(wanted) == set(module.hook_dict)
@@ -61,18 +59,6 @@ def test_a_head_that_is_patched_changes_the_output_as_predicted(name):
     assert out.shape == module(*data).shape
 
 
-def test_gradients_are_cached():
-    data = [each.requires_grad_() for each in given("graph", 3)]
-    module = kind("graph").module()
-    with module.hooks():
-        cache = module.add_caching_hooks(incl_bwd=True)
-        module(*data).sum().backward()
-    module.reset_hooks()
-    last = f"blocks.{len(kind('graph').network.layers) - 1}.hook_resid_grad"
-    assert torch.equal(cache[last], torch.ones(3, 1, 1, dtype=torch.float64))
-    assert {f"{name}_grad" for name in module.hook_dict} <= set(cache)
-
-
 def test_a_module_from_before_keeps_its_hooks_and_becomes_one(monkeypatch):
     """As where TransformerLens is imported, or first needed, after the module was made."""
     with monkeypatch.context() as without:
@@ -89,27 +75,6 @@ def test_a_module_from_before_keeps_its_hooks_and_becomes_one(monkeypatch):
     assert module.hook_dict["blocks.1.heads.3.hook_z"] is point
     module.reset_hooks()
     assert torch.equal(module(*data), changed)  # a hook of torch's own is not one of TransformerLens
-
-
-def test_copies_and_pickles_stay_what_they_are():
-    module, data = kind("graph").module(), given("graph", 3)
-    out, cache = module.run_with_cache(*data)
-    for again in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        assert isinstance(again, lens.HookedRootModule)
-        found, other = again.run_with_cache(*data)
-        assert torch.equal(found, out)
-        assert set(other) == set(cache)
-        assert all(points(again)[name] is not point for name, point in points(module).items())
-        again.add_hook("hook_resid", lambda value, hook: 0.0 * value)
-        assert not torch.equal(again(*data), out)
-        assert torch.equal(module(*data), module(*data))
-
-
-def test_the_core_answers_by_the_same_names():
-    module, data = kind("regression").module(), given("regression", 2)
-    _, cache = module.core.run_with_cache(module.tokens(*data))
-    assert set(cache) == set(module.hook_dict)
-    assert module.hook_dict["blocks.1.hook_resid"].layer() == 1
 
 
 LATER = """

@@ -12,7 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import attnforge as af
+from attnforge.network import moved
 from attnforge.sklearn import AttentionRegressor
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (150, 2))
@@ -90,7 +92,7 @@ def test_constant_columns_are_left_out() -> None:
     model, plain = AttentionRegressor().fit(wide, NOISY), AttentionRegressor().fit(X, NOISY)
     assert model.columns_.tolist() == [0, 2]
     assert np.array_equal(model.predict(wide), plain.predict(X))
-    with pytest.raises(af.TargetError, match="points that differ"):
+    with refused(af.TargetError):
         AttentionRegressor().fit(np.ones((5, 2)), np.arange(5.0))
 
 
@@ -138,40 +140,20 @@ def test_other_dtypes_are_kept_tame(dtype: str) -> None:
     assert model.score(X, SMOOTH) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"alpha": -1.0}, "`alpha` must be a number, not negative"),
-        ({"alpha": "big"}, "`alpha` must be a number"),
-        ({"sharpness": 0.0}, "`sharpness` must be a number, positive"),
-        ({"anchors": 1}, "`anchors` must be between 2 and"),
-        ({"anchors": 2.5}, "`anchors` must be a whole number"),
-        ({"tol": 0.1, "alpha": 1.0}, "With `tol` points are met"),
-        ({"tol": -1.0}, "`tol` must be a positive number"),
-        ({"dtype": "float7"}, "float7"),
-    ],
-)
-def test_wrong_parameters_are_named(given, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+WRONG = [
+    {"alpha": -1.0}, {"alpha": "big"}, {"sharpness": 0.0}, {"anchors": 1}, {"anchors": 2.5}, {"tol": 0.1, "alpha": 1.0},
+    {"tol": -1.0}, {"dtype": "float7"}, {"tol": 1e-6, "anchors": 5},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", WRONG, ids=str)
+def test_wrong_parameters_and_too_many_anchors_are_refused(given) -> None:
+    with refused():
         AttentionRegressor(**given).fit(X, NOISY)
-
-
-def test_too_many_anchors_for_a_tolerance_are_refused() -> None:
-    with pytest.raises(af.RefusalError, match="anchors"):
-        AttentionRegressor(tol=1e-6, anchors=5).fit(X, NOISY)
 
 
 def test_a_changed_network_is_seen_by_its_certificate() -> None:
     """The certificate is measured on the network's own numbers: another value of one anchor changes it."""
-    from dataclasses import replace
-
     model = AttentionRegressor(anchors=20).fit(X, NOISY)
-    network = model.net_.network
-    attention = network.layers[1]
-    head = attention.heads[0]
-    values = head.memory_values.copy()
-    values[7] += 100.0
-    worse = replace(
-        network, layers=(network.layers[0], replace(attention, heads=(replace(head, memory_values=values),)))
-    )
+    worse = moved(model.net_.network, "layer1.head0.memory_values", lambda values: values + 100.0 * np.eye(20)[:, 7:8])
     assert model.net_.with_network(worse).certificate.estimate.error > 5 * model.certificate_.estimate.error

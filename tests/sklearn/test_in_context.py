@@ -27,6 +27,7 @@ from attnforge.in_context import (
     SoftmaxRegression,
 )
 from attnforge.sklearn import InContextClassifier, InContextRegressor
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -79,7 +80,7 @@ def test_poisson_takes_a_rate_and_counts() -> None:
     model = InContextRegressor(Poisson(steps=150, learning_rate=0.2, alpha=0.1, fit_intercept=True)).fit(X, counts)
     wanted = PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=1000).fit(X, counts).predict(QUERY)
     assert np.allclose(model.predict(QUERY), wanted, atol=1e-4)
-    with pytest.raises(af.RefusalError, match="no largest curvature"):
+    with refused(af.RefusalError):
         InContextRegressor(Poisson()).fit(X, counts)
 
 
@@ -101,9 +102,9 @@ def test_weights_of_examples_are_repetitions() -> None:
         weighted = InContextRegressor(algorithm).fit(X, Y, sample_weight=counts)
         repeated = InContextRegressor(algorithm).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts))
         assert np.allclose(weighted.predict(QUERY), repeated.predict(QUERY), atol=1e-7)
-    with pytest.raises(af.RefusalError, match="`sample_weight` is of LeastSquares"):
+    with refused(af.RefusalError):
         InContextRegressor(Huber()).fit(X, Y, sample_weight=counts)
-    with pytest.raises(af.TargetError, match="not negative"):
+    with refused(af.TargetError):
         InContextRegressor().fit(X, Y, sample_weight=-np.ones(N))
 
 
@@ -146,16 +147,13 @@ def test_fields_of_the_algorithm_are_searched() -> None:
     search = GridSearchCV(model, {"incontextregressor__algorithm__alpha": [1e-3, 100.0]}, cv=2).fit(X, Y)
     assert search.best_params_ == {"incontextregressor__algorithm__alpha": 1e-3}
     assert search.best_estimator_[-1].algorithm == Ridge(steps=50, alpha=1e-3, fit_intercept=True)
-    with pytest.raises(af.TargetError, match="The fields of Ridge are steps"):
+    with refused(af.TargetError):
         InContextRegressor().set_params(algorithm__slope=1)
 
 
 @pytest.mark.parametrize("wrong", [Ridge, "ridge", Logistic(), 3])
 def test_what_is_no_algorithm_is_refused(wrong) -> None:
-    with pytest.raises(af.TargetError, match=r"`algorithm` is one of attnforge\.in_context: LeastSquares"):
+    with refused(af.TargetError):
         InContextRegressor(wrong).fit(X, Y)
-
-
-def test_one_class_is_refused() -> None:
-    with pytest.raises(af.TargetError, match="two classes"):
-        InContextClassifier().fit(X, np.ones(N))
+    with refused(af.TargetError):
+        InContextClassifier().fit(X, np.ones(N))  # one class

@@ -165,26 +165,6 @@ def test_series_agree_with_mpmath(name, x):
             assert found[k].rad() < 1e-40 * 10.0**k
 
 
-@pytest.mark.parametrize("name", [name for name in UNARY if name != "floor"])
-@given(x=st.one_of(st.floats(-5, 6), st.just(0.0)), r=st.floats(1e-9, 0.2), s=st.floats(-1, 1))
-@settings(max_examples=15, deadline=None)
-def test_series_over_intervals_hold_those_at_points(name, x, r, s):
-    x = abs(x) % 0.4 + 0.3 if name in ("gamma", "lgamma", "digamma", "trigamma", "log", "acos") else x
-    node = Apply(name, (Variable("x"),))
-    whole = taylor(node, {"x": arb_series([arb(x, r), 1])})
-    at = taylor(node, {"x": arb_series([arb(x) + arb(0.999 * s) * arb(r), 1])})
-    assert all(whole[k].is_finite() and whole[k].contains(at[k].mid()) for k in range(TERMS))
-
-
-def test_gamma_between_its_poles_has_a_series():
-    for text in ("gamma(x)", "lgamma(x)", "digamma(x)", "trigamma(x)"):
-        for x in (-0.5, -1.25, -4.75):
-            found = taylor(parse(text), {"x": arb_series([arb(x), 1])})
-            h = arb(2) ** -60
-            ends = [enclose(parse(text), {"x": arb(x) + step}) for step in (-h, h)]
-            assert abs((ends[1] - ends[0]) / (2 * h) - found[1]) < 1e-30 * (1 + abs(found[1]))
-
-
 @pytest.mark.parametrize(
     ("lowest", "slope"),
     [
@@ -204,39 +184,3 @@ def test_gamma_between_its_poles_has_a_series():
 def test_the_lowest_points_are_where_slopes_change_their_sign(lowest, slope):
     assert slope(lowest.lower()) < 0
     assert slope(lowest.upper()) > 0
-
-
-@pytest.mark.parametrize(
-    "text", ["floor(x)", "floor(2*x)*x", "where(x < 0, 1, 2)", "atan2(x, -1)", "where(x < 0, sign(x), -1)"]
-)
-def test_no_slope_bounds_a_jump(text):
-    """Otherwise a Lipschitz constant read off the derivative would be wrong."""
-    assert bounds(derivative(parse(text), "x"), {"x": Interval(arb(-0.25), arb(0.25))}).lower.is_nan()
-
-
-@pytest.mark.parametrize(
-    ("text", "low", "high", "expected"),
-    [
-        ("where(x < 0, -x, x)", -1, 1, (-1, 1)),
-        ("where(x < 0, -x, x)", 0, 1, (1, 1)),
-        ("where(x < 0, exp(x) - 1, 2*x)", -1, -0.5, (np.exp(-1), np.exp(-0.5))),
-        ("hypot(x, 0)", -1, 1, (-1, 1)),
-        ("hypot(x, 1)", -1, 1, (-np.sqrt(0.5), np.sqrt(0.5))),
-        ("floor(x)", 0.25, 0.75, (0, 0)),
-    ],
-)
-def test_slopes_of_kinks(text, low, high, expected):
-    found = bounds(derivative(parse(text), "x"), {"x": Interval(arb(low), arb(high))})
-    assert (float(found.lower), float(found.upper)) == pytest.approx(expected, abs=1e-14)
-
-
-@given(x=st.floats(-2, 2), r=st.floats(1e-6, 1), y=st.floats(-2, 2), s=st.floats(-1, 1), t=st.floats(-1, 1))
-@settings(max_examples=200, deadline=None)
-def test_functions_of_two_arguments_are_enclosed(x, r, y, s, t):
-    for text in ("hypot(x, y)", "unit(x, y)", "atan2(x, y)", "where(x < y, x^2, y)"):
-        found = bounds(parse(text), {n: Interval(arb(v) - r, arb(v) + r) for n, v in (("x", x), ("y", y))})
-        point = {"x": x + 0.99 * s * r, "y": y + 0.99 * t * r}
-        if not found.lower.is_nan():
-            wanted = ball(exact(parse(text), point))
-            assert not found.lower > wanted
-            assert not found.upper < wanted

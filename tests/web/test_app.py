@@ -1,26 +1,20 @@
-"""Answers of the server: the page, results as the Python interface has them, refusals in words, nothing of a defect."""
+"""Answers of the server: the page, also as one file, certificates, refusals in words, nothing of a defect."""
 
 import base64
 import json
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import attnforge as af
+from attnforge.web.export import STATIC, bundled, page, positions
 from attnforge.web.index import INDEX, Entry
-from attnforge.web.jobs import ANSWERS
-from attnforge.web.packing import unpacked
 
 WAVE = {"function": "sin(8*x)", "domain": {"x": [-1, 1]}}
-
-
-def test_every_job_has_an_answer() -> None:
-    assert set(INDEX) == set(ANSWERS)
 
 
 def test_the_server_itself_does_not_load_torch() -> None:
@@ -37,33 +31,6 @@ def test_the_page_and_its_files_are_served(client) -> None:
     assert "javascript" in script.headers["content-type"]
 
 
-@pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e/app.py", "/etc/passwd", "/api/", "/docs"])
-def test_no_other_file_is_served(client, path: str) -> None:
-    assert client.get(path).status_code in (404, 405)
-
-
-def test_the_picture_is_what_the_library_computes(ask) -> None:
-    result = ask("line", **WAVE, construction="tensor_grid", p=17, sharpness=0.5)["result"]
-    net = af.constructions.tensor_grid("sin(8*x)", {"x": (-1, 1)}, anchors=17, sharpness=0.5 * 8**2)
-    x = unpacked(result["x"])
-    assert np.abs(unpacked(result["output"]) - net(x)).max() < 1e-6  # of float32
-    assert result["worst"]["error"] == pytest.approx(net.certificate.estimate.error, rel=0.05)
-    assert result["facts"]["keys"] == net.anchors
-    weights = unpacked(result["map"]["weights"])
-    assert weights.shape == (161, net.anchors)
-    assert np.abs(weights - net.attention(np.linspace(-1, 1, 161))[0][0][:, 0]).max() < 2e-5
-
-
-def test_the_python_lines_make_the_network_of_the_view(ask, capsys) -> None:
-    result = ask("line", function="clamp(2*x, -1, 1)", domain={"x": [-1, 1]}, construction="truncated_linear", p=9)
-    lines = result["result"]["python"]
-    assert lines.startswith("import attnforge as af\n\nnet = af.constructions.truncated_linear([2.0], 0.0, -1.0, 1.0,")
-    made: dict[str, Any] = {}
-    exec(lines, made)
-    assert "proved" in capsys.readouterr().out
-    assert made["net"].anchors == 9
-
-
 def test_a_certificate_is_the_libraries(ask) -> None:
     found = ask("certificate", of={"kind": "line", **WAVE, "p": 21})["result"]
     net = af.constructions.max_affine("sin(8*x)", {"x": (-1, 1)}, cells=21)
@@ -78,25 +45,6 @@ def test_weights_can_be_loaded(ask, tmp_path: Path) -> None:
     net = af.load(path)
     assert net.construction == "tensor_grid"
     assert net.certificate.status == "proved"
-
-
-def test_the_comparison_spans_orders_of_magnitude(ask) -> None:
-    found = ask("comparison", **WAVE, p=33)["result"]
-    assert found["hard"] > 3 * found["tuned"] > 1000 * found["fitted"]
-
-
-def test_temperature_names_regimes_and_sees_the_optimum(ask) -> None:
-    found = ask(
-        "temperature", function="clamp(x, -1, 1)", domain={"x": [-2, 2]}, construction="truncated_linear", p=129
-    )
-    result = found["result"]
-    errors, h = np.array(result["curves"]["float64"]["error"]), 2 / 128
-    best = result["c"][int(errors.argmin())]
-    assert 2 < best < 3.5
-    assert 0.0625 * h < errors.min() < 0.09 * h  # 0.0629 h at the very best c, between two that are tried
-    assert [regime["name"] for regime in result["regimes"]] == ["uniform", "soft", "tuned", "steps", "hard"]
-    assert result["curves"]["float16"]["lost"][-1]  # queries 2 c u exceed 65504
-    assert not any(result["curves"]["float64"]["lost"])
 
 
 @pytest.mark.parametrize(
@@ -125,19 +73,8 @@ def test_a_request_that_takes_too_long_is_ended_and_others_go_on(client, ask, mo
 
 ODD = (None, True, -1, 0, 1e308, 2**70, "", "x", "\x00", "💥" * 50, [], [1], {}, {"x": 1}, "NaN", 0.5, [[1, 2]])
 TEXTS = (
-    "x",
-    "sin(x)",
-    "1/x",
-    "x^64",
-    "log(x)",
-    "((((",
-    "x;y",
-    "abs(x)+y",
-    "exp(exp(9*x))",
-    "'",
-    "tokens.mean(x)",
-    "[x,x]",
-)
+    "x", "sin(x)", "1/x", "x^64", "log(x)", "((((", "x;y", "abs(x)+y", "exp(exp(9*x))", "'", "tokens.mean(x)", "[x,x]",
+)  # fmt: skip
 
 
 def odd_request(rng: random.Random) -> tuple[str, bytes]:
@@ -166,3 +103,28 @@ def test_odd_requests_get_answers_in_words(client) -> None:
         assert answer.status_code in (200, 404, 413, 422), (job, body)
         last = json.loads(answer.text.splitlines()[-1])
         assert last.get("error", {}).get("kind") != "unexpected", (job, body, last)
+
+
+def test_the_page_as_one_file_needs_nothing_else_and_holds_no_text_as_markup() -> None:
+    text = page([["line", {"function": "</script><b>x"}, {}]])
+    assert not re.search(
+        r"""(src|href)=["'](?!data:|#|\?)""", re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    )
+    assert "<b>x" not in text
+    assert text.count("</script>") == text.count("<script>") == 3
+    assert "default-src 'none'" in text
+    asked = list(positions("sin(8*x)", {"x": (-1, 1)}))
+    assert {job for job, _ in asked} == set(INDEX) - {"download"}
+    for job, request in asked:
+        INDEX[job].request.model_validate(request)
+
+
+def test_scripts_are_bundled_in_the_order_in_which_they_are_needed() -> None:
+    text = bundled("main.js")
+    names = re.findall(r"^modules\['(.*)'\] = ", text, re.MULTILINE)
+    scripts = (path for path in STATIC.rglob("*.js") if "vendor" not in path.parts)
+    assert not re.search(r"^(import|export) ", text, re.MULTILINE)
+    assert (names[-1], set(names)) == ("main.js", {path.relative_to(STATIC).as_posix() for path in scripts})
+    for i, name in enumerate(names):
+        body = text.split(f"modules['{name}'] = ")[1].split("\nmodules['")[0]
+        assert set(re.findall(r"= modules\['(.*?)'\];", body)) <= set(names[:i])

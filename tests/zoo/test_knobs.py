@@ -7,12 +7,13 @@ import pytest
 
 import attnforge as af
 from attnforge.certification.stream import is_distractor
-from attnforge.network import Attention, Rows, causal_graph, digest
+from attnforge.network import Attention, Rows, causal_graph, digest, head_places, with_head
 from attnforge.zoo import knobs
 from attnforge.zoo.knobs.basis import orthogonal
 from attnforge.zoo.knobs.streams import Coordinates, carried, hidden_streams, readers
 from tests.readers import judging
 from tests.readers.built import error_of
+from tests.refusals import refused
 from tests.zoo.knobbed import judged, knobbed, measured, plain
 
 NAMES = "xyz"
@@ -93,7 +94,7 @@ def test_superposed_registers_share_directions():
         assert after.width == stream.width - fewer
     directions = [head.output[0] for head in knobs.apply(net, superposed=1.0).network.heads]
     assert np.linalg.matrix_rank(directions) < len(directions)
-    with pytest.raises(af.RefusalError, match=f"leaves {spare} features to spare.*Ask for 1 to {spare}"):
+    with refused(af.RefusalError):
         knobs.apply(net, superposed=spare + 1)
 
 
@@ -111,7 +112,7 @@ def test_the_mechanism_can_still_be_read(knob):
 def test_the_mechanism_of_programs_and_what_is_not_followed():
     net, hidden = plain("program: majority"), knobbed("program: majority", "basis")
     assert str(knobs.mechanism(hidden.network)) == str(causal_graph(net.network))
-    with pytest.raises(af.RefusalError, match="a second one"):
+    with refused(af.RefusalError):
         knobs.mechanism(plain("cross-attention").network)
 
 
@@ -126,45 +127,32 @@ def test_distractors_are_like_the_heads_beside_them():
     assert np.array_equal(crowded(x), net(x))
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "words"),
-    [
-        ("regression in context", {"basis": 1}, "between a first and a last map"),
-        ("regression in context", {"distractors": 1}, "between a first and a last map"),
-        ("multiplier", {"superposed": 1}, "leaves 0 features to spare"),
-        ("two layers, callable", {"basis": 1}, "of this Compiled nothing is proved.*Ramps read"),
-        ("leaky ReLU network", {"distractors": 1}, "one a neuron"),
-        ("program: majority", {"noise": 0.5}, "of this ProgramNetwork nothing is proved"),
-    ],
-)
-def test_what_cannot_be_proved_is_refused_in_words(kind, arguments, words):
-    with pytest.raises(af.RefusalError, match=words):
+UNPROVABLE = [
+    ("regression in context", {"basis": 1}),
+    ("regression in context", {"distractors": 1}),
+    ("multiplier", {"superposed": 1}),
+    ("two layers, callable", {"basis": 1}),
+    ("leaky ReLU network", {"distractors": 1}),
+    ("program: majority", {"noise": 0.5}),
+]
+NONSENSE = [
+    {"basis": "orthogonal"}, {"basis": -1}, {"basis": True}, {"distractors": -1}, {"distractors": 1.5},
+    {"superposed": 1.5}, {"superposed": "all"}, {"noise": -1e-3}, {"noise": 1.0}, {"noise": float("nan")},
+    {"distractors": 1, "seed": 0.5},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "arguments"), UNPROVABLE)
+def test_what_cannot_be_proved_is_refused(kind, arguments):
+    with refused(af.RefusalError):
         knobs.apply(plain(kind), **arguments)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"basis": "orthogonal"},
-        {"basis": -1},
-        {"basis": True},
-        {"distractors": -1},
-        {"distractors": 1.5},
-        {"superposed": 1.5},
-        {"superposed": "all"},
-        {"noise": -1e-3},
-        {"noise": 1.0},
-        {"noise": float("nan")},
-        {"distractors": 1, "seed": 0.5},
-    ],
-)
+@pytest.mark.parametrize("arguments", NONSENSE)
 def test_arguments_that_mean_nothing_are_refused(arguments):
-    with pytest.raises(af.TargetError):
+    with refused(af.TargetError):
         knobs.apply(plain("graph, terms added"), **arguments)
-
-
-def test_what_has_no_certificate_of_its_own_is_refused():
-    with pytest.raises(af.TargetError, match="with_network"):
+    with refused(af.TargetError):  # a network without a certificate of its own
         knobs.apply(plain("gate").network, basis=1)
 
 
@@ -194,33 +182,27 @@ def test_a_prover_that_believes_the_old_certificate_is_seen(monkeypatch):
 def test_a_distractor_of_tokens_that_may_be_missing_is_refused(kind, name):
     """Proofs once left distractors out with the rows that they name: short sequences do not have these."""
     net = knobbed(kind, "basis, distractors")
-    layers = list(net.network.layers)
-    at, j = next(
-        (i, j)
-        for i, layer in enumerate(layers)
-        if isinstance(layer, Attention)
-        for j, head in enumerate(layer.heads)
-        if is_distractor(head)
-    )
-    head = layers[at].heads[j]
+    place = next(place for place in head_places(net.network) if is_distractor(_head(net, place)))
+    head = _head(net, place)
     maps = {"key": head.query, "value": head.query @ np.ones((head.query.shape[1], len(head.output)))}
-    changed = replace(head, **({} if name == "query_rows" else maps), **{name: Rows.some([2])})
-    layers[at] = replace(layers[at], heads=(*layers[at].heads[:j], changed, *layers[at].heads[j + 1 :]))
+    changes = ({} if name == "query_rows" else maps) | {name: Rows.some([2])}
     with pytest.raises((af.CertificateError, af.TargetError)):
-        net.with_network(replace(net.network, layers=tuple(layers)))
+        net.with_network(with_head(net.network, *place, **changes))
+
+
+def _head(net, place):
+    return net.network.layers[place[0]].heads[place[1]]
 
 
 @pytest.mark.parametrize("kind", ["gate", "hardtanh network", "graph, terms added", "sum of rows"])
 def test_a_distractor_that_matters_is_charged(kind):
     net = knobbed(kind, "basis, distractors")
-    layers, rng = list(net.network.layers), np.random.default_rng(0)
-    at = next(i for i, layer in enumerate(layers) if isinstance(layer, Attention))
-    heads = [
-        replace(head, output=head.output + 0.1 * rng.normal(size=head.output.shape)) if is_distractor(head) else head
-        for head in layers[at].heads
-    ]
-    layers[at] = replace(layers[at], heads=tuple(heads))
-    _is_charged(net, replace(net.network, layers=tuple(layers)))
+    network, rng = net.network, np.random.default_rng(0)
+    for place in head_places(network):
+        output = _head(net, place).output
+        if is_distractor(_head(net, place)):
+            network = with_head(network, *place, output=output + 0.1 * rng.normal(size=output.shape))
+    _is_charged(net, network)
 
 
 @pytest.mark.parametrize("kind", ["gate", "hardtanh network", "graph, terms added", "sum of rows"])

@@ -193,6 +193,8 @@ def _balls(
 def _extended(ball: arb, otherwise: np.longdouble, largest: float) -> np.longdouble:
     """The midpoint, as a sum of two float64 numbers; of a ball that tells little, around a jump, the value as run."""
     first = float(ball.mid())
+    if np.isfinite(first) and not ball.is_finite():  # [0 +/- inf], beyond all numbers
+        return np.longdouble(np.nan)
     if ball.is_finite() and float(ball.rad()) > max(DOUBTFUL * max(abs(first), largest), NOTHING):
         return otherwise
     return np.longdouble(first) + np.longdouble(float((ball - first).mid()) if np.isfinite(first) else 0.0)

@@ -20,6 +20,7 @@ from attnforge.targets.expression.intervals import floor as interval_floor
 from attnforge.targets.expression.intervals import lgamma as interval_lgamma
 
 ZERO, ONE = arb(0), arb(1)
+LARGEST_WHOLE = arb(2) ** 1024  # an exponent of float64; of one like 2^2^100 flint's search for the integer is fatal
 FAR = 32  # from there on the coefficients of sinc are found upwards, each divided by the argument
 
 
@@ -54,7 +55,8 @@ def divide(u: arb_series, v: arb_series) -> arb_series:
 
 def power(u: arb_series, v: arb_series) -> arb_series:
     """The power u ^ v: whole constant exponents by multiplication, others as exp(v log u)."""
-    whole = v[0].unique_fmpz() if _is_constant(v) and v[0].is_exact() else None
+    is_number = _is_constant(v) and v[0].is_exact() and abs(v[0]) <= LARGEST_WHOLE
+    whole = v[0].unique_fmpz() if is_number else None
     if whole is None:
         return (v * logarithm(u)).exp()
     result, factor = arb_series([ONE]), u if whole >= 0 else divide(arb_series([ONE]), u)

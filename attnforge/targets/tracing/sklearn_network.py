@@ -22,7 +22,7 @@ ACTIVATIONS = {"logistic": "sigmoid", "tanh": "tanh", "relu": "relu", "exp": "ex
 
 def is_sklearn(target: Any) -> bool:
     """Whether this is an object of scikit-learn, which is not imported to find out."""
-    return type(target).__module__.split(".")[0] == "sklearn"
+    return (type(target).__module__ or "").split(".")[0] == "sklearn"
 
 
 def from_sklearn(model: Any, domain: Box, names: tuple[str, ...] | None = None) -> ReluNetwork | Formula | Formulas:
