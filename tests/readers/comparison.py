@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from attnforge.runtime import AttentionNetwork
 from attnforge.runtime.module import factors
 from attnforge.targets import Box, Formula
 from tests.readers.exact import exact_output
+from tests.readers.judging import Tally
 from tests.readers.networks import Case, fitted_case, random_case
 
 Array = npt.NDArray[np.float64]
@@ -32,18 +32,6 @@ Array = npt.NDArray[np.float64]
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 POINTS, EXACT = 24, 2  # runs of every network, and those of them compared with its exact value
 WIDEST = 1e3  # an enclosure that says something is narrower than this many times the values themselves
-
-
-@dataclass
-class Tally:
-    """What was found: counts by reader and outcome, and every violation in words."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
-
-    def plus(self, other: Tally) -> Tally:
-        """What both found."""
-        return Tally(self.counts + other.counts, self.violations + other.violations)
 
 
 def compare_readers(seed: int, make: Callable[[int], Case] = random_case) -> Tally:

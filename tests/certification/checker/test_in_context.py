@@ -22,7 +22,7 @@ from attnforge.certification.in_context import certify as prover
 from attnforge.cli import app
 from attnforge.errors import AttnforgeError
 from attnforge.network import Attention, digest
-from benchmarks.in_context_mutations import ALGORITHMS, ARRAYS, Mutant, build, judged, mutants
+from tests.laws.in_context_mutations import ALGORITHMS, ARRAYS, Mutant, build, judged, mutants
 
 ROUTES, DTYPES = ("small_sharpness", "interpolation"), ("float64", "float32")
 ITERATIONS = [name for name in ALGORITHMS if not name.endswith("kernel")]

@@ -13,7 +13,7 @@ from attnforge.certification.checker.in_context import drift, sample
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.in_context import KernelRegression
 from attnforge.network import Attention, Linear, Rows, Term, digest, editing
-from benchmarks.in_context_mutations import Mutant, build, judged, mutants
+from tests.laws.in_context_mutations import Mutant, build, judged, mutants
 
 NAMES, DTYPES = ("Gaussian kernel", "softmax kernel"), ("float64", "float32", "bfloat16")
 CASES = [(name, dtype) for name in NAMES for dtype in DTYPES]
