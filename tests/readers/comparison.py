@@ -1,9 +1,13 @@
-"""One network read by everyone: by balls, by NumPy, by torch in four dtypes, by the checker and the prover."""
+"""One network read by everyone: by balls, by NumPy, by torch in four dtypes, by the checker and the prover.
+
+The one file of these folders that looks inside: bare networks run in any dtype by any kernel, and are enclosed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +21,12 @@ from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Space
 from attnforge.certification.checker.taylor import Cell
 from attnforge.certification.checker.values import Place, Value
+from attnforge.certification.output_range import InputRows, run_outputs
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError
-from attnforge.network import apply, rounded
+from attnforge.network import Network, apply, rounded
 from attnforge.runtime import AttentionNetwork
+from attnforge.runtime.module import KERNELS as KERNELS
 from attnforge.runtime.module import factors
 from attnforge.targets import Box, Formula
 from tests.readers.exact import exact_output
@@ -110,6 +116,28 @@ def _torch(case: Case, dtype: str, points: Array, kernel: str = "auto") -> Array
     given = [torch.from_numpy(tokens), *([] if context is None else [torch.from_numpy(context)])]
     with torch.no_grad():
         return module(*given).double().numpy().reshape(len(points), -1)
+
+
+def module_of(network: Network, dtype: str, **options: Any) -> AttentionNetwork:
+    """The network as a module of tokens, by the kernel that is asked for."""
+    return AttentionNetwork(network, DTYPES[dtype], **options)
+
+
+def off_at(network: Network, tokens: list[Array], dtype: str) -> float:
+    """How far, at most, a run in the dtype may be from the exact function at one input: the checker says it."""
+    rows = [len(each) for each in tokens]
+    point = np.concatenate([each.ravel() for each in tokens])
+    with exactly(1):
+        return max(value.off for value in enclose(Case(network, *(*rows, 0)[:2], point, point), dtype, 1))
+
+
+def range_of(case: Case, dtype: str, effort: Effort) -> tuple[Array, Array]:
+    """What is proved of the outputs of a network of any inputs on the case's box."""
+    state = InputRows.of(0, (case.tokens, case.network.features))
+    told = None if not case.told else InputRows.of(case.inputs, (case.told, case.network.context[1]))
+    outputs = run_outputs(case.network, (state, told), Box(case.lower, case.upper), machine(dtype), effort)
+    (low,), (high,) = outputs.range(case.lower[None], case.upper[None])
+    return low, high
 
 
 def enclose(case: Case, dtype: str, order: int) -> list[Value]:

@@ -1,4 +1,7 @@
-"""All readers of a network agree: a slice of ``benchmarks/readers.py``, and that each comparison can fail."""
+"""All readers of a random network agree, and each comparison can fail.
+
+``./test laws --examples N`` compares N random networks, and writes ``benchmarks/results/readers.md``.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnforge.effort import EFFORTS
 from attnforge.network import Attention, Linear, Network, Softmax, apply
 from tests.network.examples import NETWORKS, inputs
 from tests.readers import comparison
-from tests.readers.comparison import Tally, compare_prover, compare_readers
+from tests.readers.built import QUICK
+from tests.readers.comparison import compare_prover, compare_readers
 from tests.readers.exact import exact_output
+from tests.readers.judging import Tally
 from tests.readers.networks import product_case, random_case
 
 SEEDS, PROVED, PRODUCTS = range(120), range(150), range(30)
@@ -51,7 +55,7 @@ def test_what_overflows_is_not_known_whatever_comes_after_it(seed):
 
 
 def test_no_run_is_further_off_than_is_proved():
-    found = added(compare_prover(seed, EFFORTS["low"]) for seed in PROVED)
+    found = added(compare_prover(seed, QUICK) for seed in PROVED)
     assert found.violations == []
     assert found.counts["prover: proved"] > len(PROVED) / 5
 
