@@ -38,8 +38,8 @@ PROMPTS = 4
 class Compared:
     """A model in a dtype, inputs of its network as formats take them, and what its certificate charges for rounding.
 
-    ``charged`` is asked with the name of a kernel, or None for those that may be chosen; it returns None where nothing
-    is proved.
+    ``read`` takes what the certificate is about out of the outputs. ``charged`` is asked with the name of a kernel, or
+    None for those that may be chosen; it returns None where nothing is proved.
     """
 
     model: Any
@@ -47,6 +47,7 @@ class Compared:
     dtype: str
     given: tuple[Array, ...]
     charged: Callable[[str | None], float | None]
+    read: Callable[[Any], Any]
 
     @property
     def tokens(self) -> list[Array]:
@@ -91,7 +92,9 @@ def _compared(case: Compared, reader: str, folder: Path) -> Outcome:
     else:
         found = ran(reader, case.model, [x.astype(case.dtype) for x in case.given], folder / reader, case.dtype)
     assert found.size == wanted.size
-    apart = np.abs(np.asarray(found, dtype=np.float64).reshape(wanted.shape) - wanted)
+    found = case.read(np.asarray(found, dtype=np.float64).reshape(wanted.shape))
+    wanted = case.read(wanted)
+    apart = np.abs(found - wanted)
     if case.dtype == "float64":
         relative = float((apart / np.maximum(1.0, np.abs(wanted))).max())
         if relative <= SAME:
@@ -148,35 +151,43 @@ READERS = ("numpy", *KERNELS, *RUN)
 def compared(name: str, dtype: str) -> Compared:
     """A network of the catalogue, as it runs in a dtype, with inputs that the dtype has."""
     net = network(name)
-    kind = form(net)
-    model, charged = net, cache(partial(_rounding, net, dtype))
-    if kind == "program":
-        model, inputs, charged = net.network, (_encoded(net),), _unknown
-    elif kind == "prompt":
-        (model, inputs), charged = _prompted(net), _unknown
-    else:
-        points = points_of(net, POINTS)[-1]
-        inputs = net.target.split(points)[::-1] if kind == "two inputs" else (points,)  # queries come first
-    inputs = tuple(_in(x, dtype) for x in inputs)
-    return Compared(model, rounded(getattr(model, "network", model), dtype), dtype, inputs, charged)
+    match form(net):
+        case "program":
+            return _program(net, dtype)
+        case "prompt":
+            return _prompted(net, dtype)
+        case "two inputs":  # queries come first
+            inputs = net.target.split(points_of(net, POINTS)[-1])[::-1]
+        case _:
+            inputs = (points_of(net, POINTS)[-1],)
+    return _case(net, dtype, inputs, cache(partial(_rounding, net, dtype)))
 
 
-def _unknown(_: str | None) -> None:
-    """What is charged is about the weights that a prompt leads to: the checker is asked about all that is written."""
+def _case(model: Any, dtype: str, inputs: Any, charged: Any, read: Callable[[Any], Any] = lambda out: out) -> Compared:
+    run = rounded(getattr(model, "network", model), dtype)
+    return Compared(model, run, dtype, tuple(_in(x, dtype) for x in inputs), charged, read)
 
 
-def _encoded(net: Any) -> Array:
-    return np.stack([np.asarray(net.encode(given(net, seed=seed)[0])) for seed in range(PROMPTS)])
+def _program(net: Any, dtype: str) -> Compared:
+    """A program on sequences of one length; formats take it as tokens."""
+    tokens = np.stack([np.asarray(net.encode(given(net, seed=seed)[0])) for seed in range(PROMPTS)])
+    same = net if dtype == net.dtype else af.programs.compile(net.program, net.vocabulary, net.max_length, dtype=dtype)
+    return _case(net.network, dtype, (tokens,), lambda _: same.certificate.parts["rounding"])
 
 
-def _prompted(net: Any) -> tuple[Any, tuple[Array, ...]]:
-    data = given(net, PROMPTS)
+def _prompted(net: Any, dtype: str) -> Compared:
+    """A network on a prompt; the certificate of a regression on it is about the weights in its tokens."""
+    data = tuple(x[0] for x in given(net, 1)) if np.ndim(given(net, 1)[0]) == 3 else given(net, 1)
     if hasattr(net, "regression"):  # of the posterior of a Bayesian
-        pairs = [net.values(*each) for each in zip(*data, strict=True)]
-        net, data = net.regression, tuple(map(np.stack, zip(*pairs, strict=True)))
+        data, net = net.values(*data), net.regression
+    data = tuple(_in(x, dtype) for x in data)
     tokens = net.prompt(*data)
-    parts = tokens if isinstance(tokens, tuple) else (tokens,)
-    return net, tuple(np.asarray(each) if np.ndim(each) == 3 else np.asarray(each)[None] for each in parts)
+    tokens = tuple(np.asarray(x)[None] for x in (tokens if isinstance(tokens, tuple) else (tokens,)))
+    if hasattr(net.target, "query"):  # a function of the prompt, written at its first token
+        return _case(net, dtype, tokens, lambda _: None, lambda out: out[..., :1, :])
+    there = type(net)(net.network, net.target, None, net.construction, dtype)
+    rounding = cache(lambda _: there.certify(*data).parts.get("rounding"))
+    return _case(net, dtype, tokens, rounding, getattr(net, "_read", lambda out: out))
 
 
 def _rounding(net: Any, dtype: str, kernel: str | None) -> float | None:
