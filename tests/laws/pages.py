@@ -1,11 +1,11 @@
 """Laws with more draws, and their pages: ``./test laws --examples N`` after the tests.
 
-N random networks of every construction are measured (``soundness.md`` and ``soundness_by_construction.csv``; lines go
-to ``soundness/soundness.jsonl``, and a run that was stopped goes on where it was); N random networks of the whole
-representation are compared by all readers, and N / 500 mutations of every array and field of built ones judged (``readers.md``); names
-are erased and weights moved by N / 2000 seeds (``erasing.md``); all readers run the catalogue (``parity.md``); networks
-that read prompts are changed in N / 100 ways each (``in_context_mutations.md``). With N = 10,000 these are the pages of
-``benchmarks/results``. Exit code 1 where a law does not hold.
+N random networks of every construction are measured (``soundness.md``, and its table as CSV; lines go to
+``soundness/soundness.jsonl``, and a run that was stopped goes on where it was). N random networks of the whole
+representation are compared by all readers, and N / 500 mutations of every array and field of built ones are judged
+(``readers.md``). Names are erased and weights moved by N / 2000 seeds (``erasing.md``). All readers run the catalogue
+(``parity.md``). Networks that read prompts are changed in N / 100 ways each (``in_context_mutations.md``). With 10,000
+these are the pages of ``benchmarks/results``. Exit code 1 where a law does not hold.
 """
 
 from __future__ import annotations
