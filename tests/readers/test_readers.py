@@ -116,7 +116,7 @@ def _attention_features(layer: Attention) -> set[str]:
 def test_numpy_is_the_exact_meaning_to_rounding(name):
     network = NETWORKS[name]
     given = inputs(network)
-    balls = exact_output(network, *(comparison._balls(part) for part in given), *([None] * (2 - len(given))))
+    balls = exact_output(network, *given)
     wanted = np.array([[float(ball.mid()) for ball in row] for row in balls])
     np.testing.assert_allclose(apply(network, *given), wanted, rtol=1e-12, atol=1e-13)
 
@@ -126,7 +126,7 @@ BROKEN = {
     "torch": ("_torch", lambda run: lambda *given: run(*given) * (1 + 1e-6) + 1e-9),
     "the exact value": (
         "exact_output",
-        lambda run: lambda *given: [[b * 1.01 + 1e-3 for b in row] for row in run(*given)],
+        lambda run: lambda *given: run(*given) * 1.01 + 1e-3,
     ),
 }
 
