@@ -16,15 +16,7 @@ import torch
 
 import attnforge as af
 from attnforge.network import unflatten
-from tests.attacks.files import (
-    Bomb,
-    agreeing,
-    arithmetic,
-    certificate,
-    join,
-    split,
-    with_certificate,
-)
+from tests.attacks.files import Bomb, agreeing, arithmetic, certificate, join, split, with_certificate
 from tests.clock import at_most
 
 CELLS = 600
@@ -124,55 +116,6 @@ def test_the_files_themselves(saved, model, tmp_path):
     assert judged(saved / model).verdict == expected
     assert consistent(tmp_path / "net", *split(saved / model)).verdict == expected
     assert model == "callable" or is_honest(saved / model, judged(saved / model))
-
-
-def flipped(arrays, rng, bits):
-    """One bit of one weight turned over."""
-    names = [n for n in sorted(arrays) if n.startswith("network.") and "claims" not in n and arrays[n].any()]
-    name = names[rng.integers(len(names))]
-    array = arrays[name].copy()
-    places = np.flatnonzero(array)
-    array.view(np.int64).reshape(-1)[rng.choice(places)] ^= np.int64(np.uint64(1) << np.uint64(rng.integers(*bits)))
-    return arrays | {name: array}
-
-
-@pytest.mark.parametrize("bits", [(63, 64), (52, 63), (44, 52), (0, 8)], ids=["sign", "exponent", "high", "low"])
-@pytest.mark.parametrize("model", SOME)
-def test_flipped_bits(saved, model, bits, tmp_path):
-    rng, path, seen = np.random.default_rng(7), tmp_path / "net", []
-    for _ in range(2):
-        metadata, arrays = split(saved / model)
-        arrays = flipped(arrays, rng, bits)
-        problem, told = refusal(join(path, metadata, arrays))
-        if told is None:
-            assert "finite" in problem  # an exponent of all ones
-            continue
-        assert (told.verdict, told.what) == ("rejected", "network")
-        seen.append(consistent(path, metadata, arrays))
-        assert is_honest(path, seen[-1])
-        assert seen[-1].what in (None, "bound", "network")
-    if model == "callable":
-        assert {each.verdict for each in seen} <= {"unprovable"}
-    elif model == "one input" and bits == (0, 8):
-        assert {each.verdict for each in seen} == {"confirmed"}
-
-
-@pytest.mark.parametrize("tensor", ["memory_keys", "memory_values"])
-@pytest.mark.parametrize("model", [*FORMULAS, "tokens", "table"])
-def test_swapped_anchors(saved, model, tensor, tmp_path):
-    """Two anchors change places, by key or by value only: another function."""
-    metadata, arrays = split(saved / model)
-    name = next(name for name in sorted(arrays) if name.endswith(tensor))
-    keys, values = (arrays[name.removesuffix(tensor) + part] for part in ("memory_keys", "memory_values"))
-    other = next(j for j in range(len(keys)) if np.any(keys[j] != keys[0]) and np.any(values[j] != values[0]))
-    order = np.arange(len(keys))
-    order[[0, other]] = order[[other, 0]]
-    swapped = arrays | {name: arrays[name][order]}
-    assert careless(tmp_path / "net", metadata, swapped).what == "network"
-    verdict = consistent(tmp_path / "net", metadata, swapped)
-    assert error(af.load(tmp_path / "net")) > stated(af.load(tmp_path / "net"))
-    assert verdict.verdict != "confirmed"
-    assert model not in FORMULAS or (verdict.verdict, verdict.what) == ("rejected", "bound")
 
 
 def test_anchors_in_another_order_are_the_same_function(saved, tmp_path):

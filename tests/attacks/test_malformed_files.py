@@ -131,15 +131,12 @@ def entry(**changes):
 HEADERS = [
     *(entry(shape=shape) for shape in ([2], [2**62, 2**62], [10**400], [-1, -1], "1", None, [1.5], [float("nan")])),
     *(entry(data_offsets=offsets) for offsets in ([8, 0], [-8, 0], [0], "08")),
-    entry(data_offsets=[0, 2**50], shape=[2**47]),
-    *(entry(dtype=dtype) for dtype in ("F32", ["F64"])),
-    entry(dtype="BOOL", shape=[8]),
-    *({"a": each} for each in (7, None, {})),
+    entry(data_offsets=[0, 2**50], shape=[2**47]), *(entry(dtype=dtype) for dtype in ("F32", ["F64"])),
+    entry(dtype="BOOL", shape=[8]), *({"a": each} for each in (7, None, {})),
     *({"__metadata__": each} | entry() for each in (3, {"attnforge": 3}, {"attnforge": "not json"}, {"other": "x"})),
     *({"__metadata__": {"attnforge": text}} | entry() for text in ("[1, 2]", "null", "{}")),
-    entry() | {"b": entry()["a"]},
-    {},
-]
+    entry() | {"b": entry()["a"]}, {},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))

@@ -301,12 +301,9 @@ def _changed(place: tuple[str, str, str], count: int) -> tuple[list[Any], list[s
 
 
 PAGES: dict[str, Callable[[int, int], Page]] = {
-    "soundness": sound,
-    "readers": readers,
-    "erasing": erasing,
-    "parity": agreeing,
+    "soundness": sound, "readers": readers, "erasing": erasing, "parity": agreeing,
     "in_context_mutations": in_context,
-}
+}  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

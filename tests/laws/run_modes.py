@@ -224,32 +224,20 @@ def _default(dtype: torch.dtype) -> Callable[[], AbstractContextManager[None]]:
 
 
 MODES: dict[str, Mode] = {
-    "plain": at_all(_called),
-    "no grad": inside(torch.no_grad),
-    "inference": at_all(_inference),
-    "made in inference": _made_in_inference,
-    "trainable": _trainable,
-    "jvp": at_all(_jvp),
-    "jvp by the weights": at_all(_dual_weights),
-    "vjp": at_all(_vjp),
-    "backward": at_all(_backward),
-    "jvp of vjp": at_few(_forward_of_backward),
-    "vmap": at_few(_vmap),
-    "vmap of jvp": at_few(_vmap_of_jvp),
-    "jvp of vmap": at_few(_jvp_of_vmap),
-    "jacfwd": at_few(_jacfwd, 2),
-    "hooks": _hooked,
+    "plain": at_all(_called), "no grad": inside(torch.no_grad), "inference": at_all(_inference),
+    "made in inference": _made_in_inference, "trainable": _trainable, "jvp": at_all(_jvp),
+    "jvp by the weights": at_all(_dual_weights), "vjp": at_all(_vjp), "backward": at_all(_backward),
+    "jvp of vjp": at_few(_forward_of_backward), "vmap": at_few(_vmap), "vmap of jvp": at_few(_vmap_of_jvp),
+    "jvp of vmap": at_few(_jvp_of_vmap), "jacfwd": at_few(_jacfwd, 2), "hooks": _hooked,
     "autocast to bfloat16": _autocast(torch.bfloat16, _called),
-    "autocast to float16": _autocast(torch.float16, _called),
-    "autocast of jvp": _autocast(torch.bfloat16, _jvp),
+    "autocast to float16": _autocast(torch.float16, _called), "autocast of jvp": _autocast(torch.bfloat16, _jvp),
     "autocast of backward": _autocast(torch.bfloat16, _backward),
     **{f"attention by {name}": inside(lambda kind=kind: sdpa_kernel(kind)) for name, kind in BACKENDS.items()},
-    "attention by math in half types": at_all(_half_attention),
-    "flushed": inside(_flushed),
+    "attention by math in half types": at_all(_half_attention), "flushed": inside(_flushed),
     "deterministic": inside(_deterministic),
     **{f"products {name}": inside(_float32_products(name)) for name in ("high", "medium")},
     **{f"default {dtype}": inside(_default(dtype)) for dtype in (torch.float64, torch.float16, torch.bfloat16)},
-}
+}  # fmt: skip
 REDUCED = ("products high", "products medium")  # of which a module in float32 warns
 GRAPHS: dict[str, Mode] = {
     "traced": at_few(_traced),

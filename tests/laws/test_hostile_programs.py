@@ -138,12 +138,9 @@ RESTLESS = Restless()
 ORDERS = {
     "frozensets": [frozenset(), frozenset({1}), frozenset({2})],
     "a circle": [hostile.Circle(0), hostile.Circle(1), hostile.Circle(2)],
-    "no order": [hostile.Colour.RED, hostile.Colour.BLUE],
-    "mixed types": [1, "a"],
-    "complex": [1j, 2j],
-    "NaN": [float("nan"), 1.0],
-    "NaN inside": [(float("nan"),), (1.0,)],
-}
+    "no order": [hostile.Colour.RED, hostile.Colour.BLUE], "mixed types": [1, "a"], "complex": [1j, 2j],
+    "NaN": [float("nan"), 1.0], "NaN inside": [(float("nan"),), (1.0,)],
+}  # fmt: skip
 
 
 def stateful(results):

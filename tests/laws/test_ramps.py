@@ -149,39 +149,6 @@ def test_a_form_that_hardly_varies_is_certified_without_warnings(name, w):
     assert worst(net) <= net.certificate.bound
 
 
-@pytest.mark.parametrize(("tokens", "sentinels"), [(5, 2), (8, 3)])
-def test_fewer_own_anchors_than_sentinels(tokens, sentinels):
-    """Sentinels that reach past a neighbouring head: built right, or refused; never a wrong network."""
-    try:
-        net = MAKE.multihead_truncated_linear([1.0], 0.0, -1, 2, tokens=tokens, heads=4, sentinels=sentinels)
-    except af.RefusalError:
-        return
-    assert worst(net) <= net.certificate.bound
-
-
-LITERAL = {
-    "truncated_linear": {"anchors": 12},
-    "multihead_truncated_linear": {"tokens": 10, "heads": 3},
-    "gate": {"sharpness": 1e4},
-}
-
-
-@pytest.mark.parametrize("name", LITERAL)
-def test_layouts_agree(name):
-    rows = 10 if name.startswith("multi") else 3
-    options = {"w": [[1.0, -0.5]] * rows, "t": 0.25, "lower": -1, "upper": 2, **LITERAL[name]}
-    memory, literal = (
-        getattr(MAKE, name)(*(options[k] for k in ("w", "t", "lower", "upper")), **LITERAL[name], layout=layout)
-        for layout in ("memory", "literal")
-    )
-    x = crossing(memory, 200)
-    assert memory(x).shape == literal(x).shape == x.shape[:-1]
-    assert np.abs(memory(x) - literal(x)).max() <= 2e-12
-    few = MAKE.truncated_linear([1.0], 0.0, -1, 2, anchors=12)
-    many = MAKE.truncated_linear([1.0], 0.0, -1, 2, anchors=13, layout="literal")
-    assert np.abs(few(crossing(few, 200)) - many(crossing(few, 200))).max() > 1e-3
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_one_bit_of_a_weight_changes_the_digest(name):
     net = SMALL[name]()

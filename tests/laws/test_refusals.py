@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -35,6 +36,10 @@ TARGETS = (None, "", "x +", "foo(x)", "x.real", "__import__('os')", 7, {}, objec
            "1/x", "log(x)")  # fmt: skip
 POINTS = (None, "no", np.array(2.0), np.full(3, np.nan), np.full((2, 3), 0.5), {"x": 0.5}, [[["a"]]], np.array([1j]),
           object(), np.array([np.inf]))  # fmt: skip
+
+
+GAPS = (np.ma.masked_array([[0.5, 0.1]], [[False, True]]), torch.eye(2).to_sparse(), torch.eye(2).to_sparse_csr(),
+        pandas.Series({"x": 0.5, "z": 0.85}))  # fmt: skip
 
 
 def tried(call: Callable[..., Any], given: Any) -> dict[str, Callable[[], Any]]:
@@ -80,6 +85,8 @@ VERBS: dict[str, dict[str, Callable[[], Any]]] = {
     "polish": tried(lambda given: af.polish(given), (None, "net", 3)),
     "a call of one input": tried(lambda given: sine()(given), (*POINTS[:4], *POINTS[6:], 3.0, [2.0])),
     "a call of two inputs": tried(lambda given: plane()(given), (*POINTS, [0.5], [[0.5], [0.5]], [3.0, 0.0])),
+    "an array with gaps": tried(lambda given: plane()(given), GAPS),
+    "an array with gaps by name": tried(lambda given: plane()(x=given, y=0.1), GAPS[:3]),
     "a call by names": {
         "of one missing": lambda: plane()(x=0.5),
         "of one too many": lambda: plane()(x=0.5, y=0.5, z=0.5),
@@ -98,7 +105,7 @@ VERBS: dict[str, dict[str, Callable[[], Any]]] = {
     "an effort": {
         "no points": lambda: af.Effort(points=0),
         "half a worker": lambda: af.Effort(workers=0.5),
-        "no seconds": lambda: af.Effort(seconds=0),
+        "no boxes": lambda: af.Effort(boxes=0),
     },
     "a formula": tried(af.formula, ("x +", "foo(x)", "", 7, None, lambda x: "a")),
     "a formula's values": {

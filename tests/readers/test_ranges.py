@@ -79,12 +79,6 @@ def test_a_changed_network_lies_in_its_own_range(name):
         assert apart is None or apart <= 0.0, mutation.what
 
 
-def test_a_forged_certificate_changes_nothing():
-    net = built("gate")
-    forged = replace(net.certificate, bound=0.0, parts=dict.fromkeys(net.certificate.parts, 0.0))
-    assert replace(net, certificate=forged).range(effort=FEW) == net.range(effort=FEW)
-
-
 @pytest.mark.parametrize(("name", "part"), [("relu", "certify"), ("partition", "run_network")])
 def test_proofs_that_err_are_seen(name, part, monkeypatch):
     """A bound that is none, and models without their rest, which hold no rounding and no curvature."""

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from attnforge.network import Attention, Linear, Network, Softmax, apply
+from attnforge.network import Attention, Linear, Network, apply
 from tests.network.examples import NETWORKS, inputs
 from tests.readers import comparison
 from tests.readers.built import QUICK
@@ -61,55 +61,38 @@ def test_no_run_is_further_off_than_is_proved():
 
 
 def test_the_generator_reaches_the_whole_representation():
-    seen: Counter[str] = Counter()
-    for seed in range(400):
-        case = random_case(seed)
-        seen |= Counter(_features(case.network))
-    wanted = {
-        "free tokens", "fixed tokens", "context", "free context", "context layers", "softmax", "residual",
-        "map per token", "mix", "lengthened", "several terms", "constant", "constant per token", "own", "all", "some",
-        "memory only",
-        "memory and rows", "context rows", "some of the context", "some queries", "several heads", "repeated layers",
+    seen = {feature for seed in range(400) for feature in _features(random_case(seed).network)}
+    assert seen == {
+        "free tokens", "fixed tokens", "context", "free context", "fixed context", "context layers", "repeated layers",
+        "Linear", "Attention", "Softmax", "several terms", "constant", "constant per token", "map per token", "mix",
+        "lengthened", "residual", "several heads", "queries of all", "queries of some", "memory", "memory and rows",
+        "own of the state", "all of the state", "some of the state", "all of the context", "some of the context",
     }  # fmt: skip
-    assert wanted == set(seen)
 
 
-def _features(network: Network) -> dict[str, int]:
-    found = {"free tokens" if network.tokens is None else "fixed tokens"}
+def _features(network: Network) -> Iterator[str]:
+    yield "free tokens" if network.tokens is None else "fixed tokens"
     if network.context is not None:
-        found |= {"context"} | ({"free context"} if network.context[0] is None else set())
-        found |= {"context layers"} if network.context_layers else set()
-    if len({id(layer) for layer in network.layers}) < len(network.layers):
-        found.add("repeated layers")
+        yield from ("context", "free context" if network.context[0] is None else "fixed context")
+        yield from ("context layers",) * bool(network.context_layers)
+    yield from ("repeated layers",) * (len({id(layer) for layer in network.layers}) < len(network.layers))
     for layer in network.layers:
-        if isinstance(layer, Softmax):
-            found.add("softmax")
-        elif isinstance(layer, Linear):
-            found |= {"several terms"} if len(layer.terms) > 1 else set()
+        yield type(layer).__name__
+        if isinstance(layer, Linear):
+            yield from ("several terms",) * (len(layer.terms) > 1)
             if layer.constant is not None:
-                found.add("constant" if len(layer.constant) == 1 else "constant per token")
+                yield "constant" if len(layer.constant) == 1 else "constant per token"
             for term in layer.terms:
-                found |= {"map per token"} if term.map is not None and term.map.ndim == 3 else set()
+                yield from ("map per token",) * (term.map is not None and term.map.ndim == 3)
                 if term.mix is not None:
-                    found |= {"mix"} | ({"lengthened"} if len(term.mix) > term.mix.shape[1] else set())
-        else:
-            found |= _attention_features(layer)
-    return dict.fromkeys(found, 1)
-
-
-def _attention_features(layer: Attention) -> set[str]:
-    found = {"residual"} if layer.residual else set()
-    found |= {"several heads"} if len(layer.heads) > 1 else set()
-    for head in layer.heads:
-        found |= {"some queries"} if head.query_rows.kind == "some" else set()
-        rows = head.key_rows
-        if rows is None:
-            found.add("memory only")
-        else:
-            found |= {"memory and rows"} if head.memory_size else set()
-            names = {("all", "context"): "context rows", ("some", "context"): "some of the context"}
-            found.add(names.get((rows.kind, rows.source), rows.kind))
-    return found
+                    yield "lengthened" if len(term.mix) > term.mix.shape[1] else "mix"
+        elif isinstance(layer, Attention):
+            yield from (*("residual",) * layer.residual, *("several heads",) * (len(layer.heads) > 1))
+            for head in layer.heads:
+                rows = head.key_rows
+                yield f"queries of {head.query_rows.kind}"
+                yield "memory" if rows is None else f"{rows.kind} of the {rows.source}"
+                yield from ("memory and rows",) * (rows is not None and bool(head.memory_size))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
