@@ -189,7 +189,12 @@ def _temperature(halves: int) -> float:
 
 
 def _with_pairs(positions: Array, edges: Array) -> Array:
-    """Both, increasing. An anchor on a kink is put a little beside it, however it was rounded: samples crowd there."""
+    """Both, increasing. An anchor on a kink is put a little beside it, however it was rounded: samples crowd there.
+
+    >>> edges, rounded = np.array([-1.0, 0.0, 1.0]), [-1e-17, 0.0, 1e-17]
+    >>> len({tuple(_with_pairs(np.array([-1.0, zero, 1.0]), edges).tolist()) for zero in rounded})
+    1
+    """
     beside = BESIDE * (edges[-1] - edges[0])
     nearest = edges[np.abs(positions[:, None] - edges).argmin(axis=1)]
     is_on = np.abs(positions - nearest) < beside
