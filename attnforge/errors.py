@@ -16,6 +16,18 @@ __all__ = [
 ]
 
 
+def printable(text: str) -> str:
+    r"""The text with every character that does not print shown escaped; blanks and line ends stay.
+
+    Fonts have no picture of control characters, files cannot hold half a surrogate pair, and a terminal obeys.
+
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    kept = (c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(kept)
+
+
 class AttnforgeError(Exception):
     """Base of all errors. The message is ``requirement. Got value. Remedy.``
 
@@ -26,7 +38,7 @@ class AttnforgeError(Exception):
     def __init__(self, requirement: str, got: str | None = None, remedy: str | None = None) -> None:
         self.requirement, self.got, self.remedy = requirement, got, remedy
         parts = [requirement, None if got is None else f"Got {got}", remedy]
-        super().__init__(" ".join(_sentence(part) for part in parts if part))
+        super().__init__(printable(" ".join(_sentence(part) for part in parts if part)))
 
 
 class TargetError(AttnforgeError, ValueError):

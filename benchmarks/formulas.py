@@ -38,6 +38,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import numpy.typing as npt
 import torch
 
 import attnforge as af
@@ -45,8 +46,9 @@ from attnforge.balls import machine as machine_of
 from attnforge.errors import AttnforgeError
 from attnforge.targets.expression import Constant, Node, Variable, evaluate, parse
 from attnforge.targets.expression.tree import fold
-from benchmarks.soundness import Array, Line, Rng, _mend, _one_thread, machine, number, pick, read
+from scripts.journal import Line, Rng, append, machine, mend, number, one_thread, pick, read
 
+Array = npt.NDArray[np.float64]
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.formulas"
 RESULTS = Path(__file__).parent / "results"
 LINES, SUMMARY, GRAPHS = "formulas.jsonl", "formulas.md", "formulas_graphs.md"
@@ -400,17 +402,16 @@ def _rounding(net: af.Compiled) -> float:
 
 def run(path: Path, formulas: int, first: int, workers: int, lowered: float, graphs: bool) -> None:
     """Append lines until there are as many as asked for."""
-    _mend(path)
+    mend(path)
     lines = read(path)
     done = len(lines)
     seeds = itertools.count(max((each["seed"] for each in lines), default=first - 1) + 1)
     started = time.perf_counter()
-    with path.open("a") as file, multiprocessing.get_context("spawn").Pool(workers, _one_thread) as pool:
+    with path.open("a") as file, multiprocessing.get_context("spawn").Pool(workers, one_thread) as pool:
         while done < formulas:
             batch = list(itertools.islice(seeds, min(BATCH * workers, formulas - done)))
             for found in pool.imap(partial(line, lowered=lowered, graphs=graphs), batch):
-                file.write(json.dumps(found) + "\n")
-                file.flush()
+                append(file, found)
                 done += 1
                 if _is_failure(found):
                     print(json.dumps(found), flush=True)

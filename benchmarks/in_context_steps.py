@@ -27,7 +27,7 @@ from sklearn.kernel_ridge import KernelRidge as Judge
 from attnforge.errors import AttnforgeError
 from attnforge.in_context import KernelRidge, LeastSquares, Ridge
 from attnforge.targets.in_context import Iteration, KernelSystem
-from benchmarks.in_context_mutations import changed_layer, factor_of
+from tests.laws.in_context_mutations import changed_layer, factor_of
 
 Array = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -158,7 +158,9 @@ def changed_network(net: Any, rng: Rng) -> tuple[str, Any]:
     seed = int(rng.integers(2**31))
     what = ""
     for t in chosen:
-        what, layers[t * size + place] = changed_layer(layers[t * size + place], np.random.default_rng(seed))
+        what, layers[t * size + place] = changed_layer(
+            layers[t * size + place], np.random.default_rng(seed), net.network
+        )
     return f"{what} in {len(chosen)} of {steps} blocks", replace(net.network, layers=tuple(layers))
 
 

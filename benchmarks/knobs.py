@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent
 sys.path.insert(0, str(ROOT.parent))
 
 from attnforge.errors import AttnforgeError  # noqa: E402
-from tests.readers.comparison import Tally  # noqa: E402
+from tests.readers.judging import Tally  # noqa: E402
 from tests.zoo.knobbed import KINDS, KNOBS, judged, knobbed, measured, plain  # noqa: E402
 
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python benchmarks/knobs.py"

@@ -31,7 +31,7 @@ import torch
 import attnforge as af
 from attnforge.errors import AttnforgeError
 from benchmarks.formulas import draw, draw_graph
-from benchmarks.soundness import machine
+from scripts.journal import machine
 
 COMMAND = "OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.timeouts"
 PAGE = Path(__file__).parent / "results" / "timeouts.md"

@@ -23,9 +23,7 @@ RISE = 1.01  # times a bound that was, within which another one is the same
 ROUNDING = 2.0  # the same of entries whose bound is the rounding of a fit: they are listed below
 
 ROUNDED: frozenset[str] = frozenset()
-UNSETTLED = {
-    "additive of three [bfloat16]": "an anchor meant for a kink lies a rounding beside it, where samples then crowd",
-}
+UNSETTLED: dict[str, str] = {}
 """Entries whose size still hangs on the processor, and why."""
 
 Account = dict[str, Any]

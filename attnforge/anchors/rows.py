@@ -34,6 +34,7 @@ FEW, SHARP = 20, 1  # anchors that have a second valley: half an octave above th
 APART = 8.0  # gaps between neighbouring numbers that anchors must be apart, to stand where they should
 PART = 0.75  # of the degree of a polynomial: about as many uniform anchors will do
 SAMPLED, CHECKED = 2.0, 2.3  # samples a degree or an anchor, and points of a check a sample
+BESIDE = 2.0**-44  # of the domain: more than the rounding of an anchor's place, and no distance
 BETWEEN, BETWEEN_CHECKED = 4, 11  # samples and points of a check between graded anchors
 
 
@@ -170,8 +171,7 @@ class GradedRows(Rows):
 
     def samples(self, axis: Axis) -> Samples:
         """Points between neighbouring anchors and within panels."""
-        lower, upper = self.ends
-        ends = np.unique(np.clip(np.concatenate([axis.positions, self.panels.edges]), lower, upper))
+        ends = _with_pairs(np.clip(axis.positions, *self.ends), self.panels.edges)
         return self._at(_between(ends, BETWEEN), _between(ends, BETWEEN_CHECKED))
 
     def _ghosts(self, c: float) -> int:
@@ -186,6 +186,20 @@ class GradedRows(Rows):
 
 def _temperature(halves: int) -> float:
     return float(TEMPERATURE * 2 ** (halves / 2))
+
+
+def _with_pairs(positions: Array, edges: Array) -> Array:
+    """Both, increasing. An anchor on a kink is put a little beside it, however it was rounded: samples crowd there.
+
+    >>> edges, rounded = np.array([-1.0, 0.0, 1.0]), [-1e-17, 0.0, 1e-17]
+    >>> len({tuple(_with_pairs(np.array([-1.0, zero, 1.0]), edges).tolist()) for zero in rounded})
+    1
+    """
+    beside = BESIDE * (edges[-1] - edges[0])
+    nearest = edges[np.abs(positions[:, None] - edges).argmin(axis=1)]
+    is_on = np.abs(positions - nearest) < beside
+    moved = np.where((nearest > edges[0]) & (nearest < edges[-1]), nearest + beside, nearest)
+    return np.unique(np.concatenate([edges, np.where(is_on, moved, positions)]))
 
 
 def _between(ends: Array, count: int) -> Array:

@@ -93,9 +93,9 @@ def positive(tol: float) -> float:
     try:
         if 0 < tol < math.inf:
             return float(tol)
-    except TypeError:
+    except (TypeError, OverflowError):
         pass
-    raise ToleranceError("`tol` must be a positive number", repr(tol), "Ask for 1e-3, say")
+    raise ToleranceError("`tol` must be a positive number", repr(tol)[:80], "Ask for 1e-3, say")
 
 
 def check_limit(name: str, most: float | None) -> None:

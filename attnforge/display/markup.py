@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from attnforge.errors import printable as printable
+
 VOID = ("br", "img", "meta")  # elements without children and without an end tag
 
 
@@ -48,15 +50,3 @@ def document(*parts: Part) -> str:
 def escaped(text: str) -> str:
     """Text for children and attributes alike: markup and quotes escaped, control characters spelt out."""
     return html.escape(printable(text), quote=True)
-
-
-def printable(text: str) -> str:
-    r"""The text with every character that does not print shown escaped; blanks and line ends stay.
-
-    Fonts have no picture of control characters, and files cannot hold half a surrogate pair.
-
-    >>> printable("a\x1b[31mb")
-    'a\\x1b[31mb'
-    """
-    kept = (c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-    return "".join(kept)

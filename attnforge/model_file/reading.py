@@ -111,8 +111,8 @@ def _check_words(network: Network) -> None:
 
 def _check_header(path: Path, max_bytes: int) -> None:
     """Sizes before anything is read: of the file, the header, the tensors' number, types and bytes."""
-    if not path.is_file():
-        raise FileFormatError("A model file must exist", str(path), "Check the path")
+    if not os.path.isfile(path):  # a path may be too long for the system to say so
+        raise FileFormatError("A model file must exist", f"{path!s:.200}", "Check the path")
     try:
         with path.open("rb"):
             size = path.stat().st_size

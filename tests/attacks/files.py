@@ -12,7 +12,8 @@ import numpy as np
 from safetensors.numpy import load as parse
 from safetensors.numpy import save as serialise
 
-from attnforge.certification.certificate import target_digest
+from attnforge.certification.certificate import arithmetic as arithmetic
+from attnforge.certification.certificate import target_digest as target_digest
 from attnforge.network import content_digest
 from attnforge.targets import target_from_data
 

@@ -94,31 +94,13 @@ def _product(*factors: Any) -> Any:
 
 
 MEANING: dict[str, Callable[..., Any]] = {
-    "+": lambda *terms: mp.fsum(terms),
-    "-": lambda u, v: u - v,
-    "*": _product,
-    "/": _quotient,
-    "^": _power,
-    "max": max,
-    "min": min,
-    "clamp": lambda u, a, b: min(max(u, a), b),
-    "abs": abs,
-    "relu": lambda u: max(u, mp.mpf(0)),
-    "sign": mp.sign,
-    "step": lambda u: (1 + mp.sign(u)) / 2,
-    "sqrt": _root,
-    "log": _log,
-    "exp": mp.exp,
-    "sin": mp.sin,
-    "cos": mp.cos,
-    "tanh": mp.tanh,
-    "asin": _arc(mp.asin),
-    "acos": _arc(mp.acos),
-    "atan2": _angle,
-    "hypot": mp.hypot,
-    "softplus": lambda u: mp.log1p(mp.exp(u)),
+    "+": lambda *terms: mp.fsum(terms), "-": lambda u, v: u - v, "*": _product, "/": _quotient, "^": _power,
+    "max": max, "min": min, "clamp": lambda u, a, b: min(max(u, a), b), "abs": abs,
+    "relu": lambda u: max(u, mp.mpf(0)), "sign": mp.sign, "step": lambda u: (1 + mp.sign(u)) / 2, "sqrt": _root,
+    "log": _log, "exp": mp.exp, "sin": mp.sin, "cos": mp.cos, "tanh": mp.tanh, "asin": _arc(mp.asin),
+    "acos": _arc(mp.acos), "atan2": _angle, "hypot": mp.hypot, "softplus": lambda u: mp.log1p(mp.exp(u)),
     "sigmoid": lambda u: 1 / (1 + mp.exp(-u)),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -331,20 +313,3 @@ def _names(tree: Tree) -> set[str]:
     if isinstance(tree, str):
         return {tree}
     return set().union(*map(_names, tree[1:])) if isinstance(tree, tuple) else set()
-
-
-def parts(tree: Tree) -> list[Tree]:
-    """The tree and all of its parts."""
-    inner = [each for part in tree[1:] for each in parts(part)] if isinstance(tree, tuple) else []
-    return [*inner, tree]
-
-
-def is_call(tree: Tree) -> bool:
-    """Whether a part is a function of other parts."""
-    return isinstance(tree, tuple)
-
-
-def is_steep(tree: Tree) -> bool:
-    """Whether rounding an argument in float64 may move a value far: at jumps, poles and the ends of natural domains."""
-    steep = ("sign", "step", "where", "log", "/", "^", "sqrt", "asin", "acos", "atan2")
-    return any(is_call(part) and part[0] in steep for part in parts(tree))

@@ -19,13 +19,8 @@ import numpy as np
 from attnforge import programs as p
 
 RELATIONS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 class Word(str):
@@ -96,39 +91,17 @@ class Plain:
 ANYTHING = Anything()
 NAN = float("nan")
 POOLS = [
-    ["x", "y", "z"],
-    [0, 1, 2],
-    [False, True],
-    [None, False, 0],
-    [1, True, 1.0, Fraction(1), Decimal(1), np.int64(1), 2],
-    [0.0, -0.0, 0],
-    [(1,), (True,), (1.0,), (2,)],
-    [(0.0, "a"), (-0.0, "a")],
-    [((1, "b"),), ((True, "b"),)],
-    ["a", Word("a"), "b"],
-    [("a",), (Word("a"),)],
-    [frozenset(), frozenset({1}), frozenset({2}), frozenset({1, 2})],
-    [frozenset({1}), frozenset({True})],
-    [frozenset([0, 8]), frozenset([8, 0])],
-    [Loose(1, "p"), Loose(1, "q"), Loose(2)],
-    [Loose(1, 1), Loose(1, True)],
-    [Plain(1), Plain(True), Plain(2)],
-    [Decimal("1.0"), Decimal("1.00"), Decimal(2)],
-    [Circle(0), Circle(1), Circle(2)],
-    [Colour.RED, Colour.BLUE],
-    [1 + 0j, 2, 1],
-    [NAN, 1.0, 2.0],
-    [(NAN,), (1.0,)],
-    [float("inf"), -float("inf"), 10**400],
-    ["a", 1, None],
-    [b"a", "a"],
-    [range(0), range(1, 1)],
-    [np.float64(1), np.float32(1), 1.0],
-    [np.str_("a"), "a"],
-    [ANYTHING, 0, 1],
-    [Nothing(), "n"],
-    [[1], "list"],
-]
+    ["x", "y", "z"], [0, 1, 2], [False, True], [None, False, 0],
+    [1, True, 1.0, Fraction(1), Decimal(1), np.int64(1), 2], [0.0, -0.0, 0], [(1,), (True,), (1.0,), (2,)],
+    [(0.0, "a"), (-0.0, "a")], [((1, "b"),), ((True, "b"),)], ["a", Word("a"), "b"], [("a",), (Word("a"),)],
+    [frozenset(), frozenset({1}), frozenset({2}), frozenset({1, 2})], [frozenset({1}), frozenset({True})],
+    [frozenset([0, 8]), frozenset([8, 0])], [Loose(1, "p"), Loose(1, "q"), Loose(2)],
+    [Loose(1, 1), Loose(1, True)], [Plain(1), Plain(True), Plain(2)],
+    [Decimal("1.0"), Decimal("1.00"), Decimal(2)], [Circle(0), Circle(1), Circle(2)], [Colour.RED, Colour.BLUE],
+    [1 + 0j, 2, 1], [NAN, 1.0, 2.0], [(NAN,), (1.0,)], [float("inf"), -float("inf"), 10**400], ["a", 1, None],
+    [b"a", "a"], [range(0), range(1, 1)], [np.float64(1), np.float32(1), 1.0], [np.str_("a"), "a"],
+    [ANYTHING, 0, 1], [Nothing(), "n"], [[1], "list"],
+]  # fmt: skip
 NUMBERS = [[0, 1, 2], [-1, 1], [Fraction(1, 2), 1], [Fraction(2), 3], [0, 0, 5], [1], [3, -2, Fraction(1, 3)]]
 WRONG_NUMBERS = [[True, 1], [None, 1], [0.5, 1], [10**400, 1], [NAN, 1], [Fraction(1, 10**400), 0], ["1", 1]]
 
@@ -156,42 +129,19 @@ def is_odd(*given):
 
 
 FUNCTIONS = {
-    "itself": lambda *given: given[-1],
-    "is True": lambda *given: given[0] is True,
-    "kind": lambda *given: type(given[0]).__name__,
-    "text": lambda *given: repr(given[0]),
-    "sum": lambda *given: given[0] + given[-1],
-    "half": lambda *given: given[0] // 2,
-    "and": lambda *given: given[0] and given[-1],
-    "in a tuple": lambda *given: given,
-    "first of a set": lambda *given: next(iter(given[0])),
-    "nothing": lambda *given: None,
-}
+    "itself": lambda *given: given[-1], "is True": lambda *given: given[0] is True,
+    "kind": lambda *given: type(given[0]).__name__, "text": lambda *given: repr(given[0]),
+    "sum": lambda *given: given[0] + given[-1], "half": lambda *given: given[0] // 2,
+    "and": lambda *given: given[0] and given[-1], "in a tuple": lambda *given: given,
+    "first of a set": lambda *given: next(iter(given[0])), "nothing": lambda *given: None,
+}  # fmt: skip
 VOCABULARIES = [
-    ["a", "b", "c"],
-    ["a", "b"],
-    [1, 2],
-    [True, False],
-    [True, 2, "x"],
-    [0.0, 1.5],
-    [-0.0, 1],
-    [None, "a"],
-    [frozenset(), frozenset({1}), frozenset({2})],
-    [(1,), (2,), ("a",)],
-    [Decimal("1.0"), Decimal(2)],
-    [Fraction(1, 2), Fraction(2), 3],
-    [b"x", "x"],
-    [Word("a"), "b"],
-    [np.int64(1), np.int64(2)],
-    [Colour.RED, Colour.BLUE],
-    [Circle(0), Circle(1), Circle(2)],
-    [Loose(1, "p"), Loose(2, "q")],
-    [Plain(1), Plain(2)],
-    [float("inf"), -float("inf"), 0.0],
-    [1, True],
-    [NAN, 1.0],
-    [[1], [2]],
-]
+    ["a", "b", "c"], ["a", "b"], [1, 2], [True, False], [True, 2, "x"], [0.0, 1.5], [-0.0, 1], [None, "a"],
+    [frozenset(), frozenset({1}), frozenset({2})], [(1,), (2,), ("a",)], [Decimal("1.0"), Decimal(2)],
+    [Fraction(1, 2), Fraction(2), 3], [b"x", "x"], [Word("a"), "b"], [np.int64(1), np.int64(2)],
+    [Colour.RED, Colour.BLUE], [Circle(0), Circle(1), Circle(2)], [Loose(1, "p"), Loose(2, "q")],
+    [Plain(1), Plain(2)], [float("inf"), -float("inf"), 0.0], [1, True], [NAN, 1.0], [[1], [2]],
+]  # fmt: skip
 
 
 class Drawing:

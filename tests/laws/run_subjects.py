@@ -15,9 +15,8 @@ from torch import Tensor, nn
 import attnforge as af
 from attnforge import in_context
 from attnforge import programs as p
-from attnforge.compiler import Compiled
-from attnforge.targets.joint import JointFunction
 from tests.catalogue import CALM, IN_EVERY_DTYPE, LOOSE, network
+from tests.laws.forms import form
 from tests.readers.built import SLACK
 
 Array = np.typing.NDArray[np.float64]
@@ -35,7 +34,7 @@ class Subject:
     inputs: Inputs
     wanted: Array
     bound: Array | float
-    net: Compiled | None = None
+    net: af.Compiled | None = None
     trains: bool = True
 
     def some(self, at: Tensor) -> Subject:
@@ -54,23 +53,23 @@ class Subject:
 ROW: dict[str, Any] = {"effort": CALM, "domain": af.Box(-2.0, 3.0)}
 
 
-def _of_net(net: Compiled) -> Subject:
+def _of_net(net: af.Compiled) -> Subject:
     """A compiled target at crafted and random points of its domain."""
     largest = max(head.memory_size for head in net.network.heads)
     return _at(net, crafted(_box(net), min(max(largest, 3), MIDDLES)))
 
 
-def _box(net: Compiled) -> af.Box:
+def _box(net: af.Compiled) -> af.Box:
     """The domain of one point, of so many tokens as it has."""
     target, box = net.target, net.target.domain
-    if target.layout != "tokens" or isinstance(target, JointFunction):
+    if target.layout != "tokens" or form(net) == "two inputs":
         return box
     rows = net.network.tokens or getattr(target, "rows", 1)
     return box.fixed((rows, net.network.features))
 
 
-def _at(net: Compiled, points: Array, dtype: torch.dtype = torch.float64) -> Subject:
-    given = net.target.split(points) if isinstance(net.target, JointFunction) else (points,)
+def _at(net: af.Compiled, points: Array, dtype: torch.dtype = torch.float64) -> Subject:
+    given = net.target.split(points) if form(net) == "two inputs" else (points,)
     with np.errstate(all="ignore"):
         wanted = np.asarray(net.target.values(points), dtype=np.float64)
     inputs = tuple(torch.from_numpy(np.ascontiguousarray(each)).to(dtype) for each in given)
@@ -89,19 +88,6 @@ def crafted(box: af.Box, rows: int) -> Array:
     share[-len(along) :] = np.where(turned, 1.0 - along, along)
     share = rng.permutation(share)
     return np.clip(box.lower + share * (box.upper - box.lower), box.lower, box.upper)
-
-
-def coarser(subject: Subject, dtype: torch.dtype) -> Subject | None:
-    """At points of the domain that another dtype has; None where it has none there, or points are a prompt."""
-    if subject.net is None or isinstance(subject.net.target, JointFunction):
-        return None
-    box = _box(subject.net)
-    given = subject.inputs[0].to(dtype).double()
-    if not dtype.is_floating_point:
-        given = subject.inputs[0].round()
-    lower, upper = (torch.as_tensor(np.broadcast_to(end, box.shape).copy()) for end in (box.lower, box.upper))
-    within = ((given >= lower) & (given <= upper)).flatten(1).all(dim=1)
-    return _at(subject.net, given[within].numpy(), dtype) if within.any() else None
 
 
 def _sharded(dtype: str) -> Subject:
@@ -149,35 +135,6 @@ def _numbers(rng: np.random.Generator, x: Array) -> Array:
     return np.asarray(x[:, 0] - 0.5 * x[:, 1] + 0.1 * rng.uniform(-1, 1, len(x)))
 
 
-def _classes(_: np.random.Generator, x: Array) -> Array:
-    return (x[:, 0] > 0.1).astype(float)
-
-
-def _kernel(kernel: str, examples: int) -> Callable[[str], Subject]:
-    def build(dtype: str) -> Subject:
-        net = in_context.KernelRegression(0.5, kernel, dtype).build(2)
-        rng, data = np.random.default_rng(2), []
-        for _ in range(5):
-            data.append([rng.uniform(-1, 1, size=shape) for shape in ((examples, 2), (examples,), (7, 2))])
-        wanted = [net.target.average(*(z.astype(np.longdouble) for z in each)).astype(float) for each in data]
-        bounds = np.array([net.certify(*each).bound for each in data])
-        prompts = [net.prompt(*each) for each in data]
-        wanted = np.stack(wanted).reshape(5, 7, 1)
-        return Subject(net.module, _tensors(*zip(*prompts, strict=True)), wanted, bounds.reshape(5, 1, 1))
-
-    return build
-
-
-def _prompt_formula(dtype: str) -> Subject:
-    tol = 1e-3 if dtype in ("float64", "float32") else 0.5
-    net = af.compile("tokens.mean(x*y)*q", dict.fromkeys("xyq", (0, 1)), tol, query=["q"], dtype=dtype, effort=CALM)
-    rng = np.random.default_rng(3)
-    x, q = rng.uniform(size=(40, 6, 2)), rng.uniform(size=(40, 1))
-    x[:10], q[:10] = x[:10].round(), q[:10].round()
-    wanted = (x[..., 0] * x[..., 1]).mean(axis=1) * q[:, 0]
-    return Subject(net.module, _tensors(x, q), wanted, float(net.certificate.bound))
-
-
 def _function_prompt(text: str, ends: tuple[float, float], tol: float) -> Callable[[str], Subject]:
     def build(dtype: str) -> Subject:
         net, prompt = in_context.function_prompt(text, {"x": ends}, tol * LOOSE[dtype], dtype=dtype)
@@ -191,21 +148,6 @@ def _function_prompt(text: str, ends: tuple[float, float], tol: float) -> Callab
         return Subject(make, inputs, np.asarray(prompt.target.values(x)), float(prompt.certificate.bound), trains=False)
 
     return build
-
-
-def _head_prompt(dtype: str) -> Subject:
-    rng = np.random.default_rng(0)
-    matrices = (rng.normal(size=(2, width)) for width in (2, 2, 1))
-    net, prompt = in_context.attention_prompt(*matrices, tokens=5, dtype=dtype)
-    x = rng.uniform(-1, 1, size=(30, 5, 2))
-    x[:8] = np.sign(x[:8])
-    tokens = torch.tensor(np.asarray(prompt.tokens), dtype=torch.float64)
-
-    def make(**options: Any) -> nn.Module:
-        return net.module(**{"dtype": dtype, **options})
-
-    inputs = torch.from_numpy(x), tokens.repeat(len(x), 1, 1)
-    return Subject(make, inputs, prompt.exact(x), float(prompt.certificate.bound), trains=False)
 
 
 def _program(name: str, meaning: Callable[[list[Any]], list[Any]]) -> Callable[[str], Subject]:
@@ -232,20 +174,8 @@ OTHERS: dict[str, Callable[[str], Subject]] = {
     "shards": _sharded,
     "windows": _windowed,
     "least squares": _stepped(lambda dtype: in_context.LeastSquares(5, 0.1, dtype=dtype), _numbers),
-    "huber": _stepped(lambda dtype: in_context.Huber(5, 0.1, delta=0.3, dtype=dtype), _numbers),
-    "logistic regression": _stepped(lambda dtype: in_context.Logistic(5, 0.5, dtype=dtype), _classes),
-    "kernel ridge": _stepped(
-        lambda dtype: in_context.KernelRidge(alpha=0.5, bandwidth=0.7, steps=6, dtype=dtype), _numbers
-    ),
-    "gaussian average": _kernel("gaussian", 30),
-    "softmax average": _kernel("softmax", 100),
-    "mean of a prompt": _prompt_formula,
     "function in a prompt": _function_prompt("sin(3*x)", (-1.0, 1.0), 1e-3),
-    "fine function in a prompt": _function_prompt("exp(2*x)", (-3.0, -1.0), 1e-6),
-    "head in a prompt": _head_prompt,
     "histogram": _program("histogram", lambda given: [given.count(token) for token in given]),
-    "reverse": _program("reverse", lambda given: given[::-1]),
-    "sort": _program("sort", sorted),
 }
 NETWORKS = (*IN_EVERY_DTYPE, *OTHERS)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 import attnforge as af
-from attnforge.compiler import Compiled
-from attnforge.targets import Table
-from attnforge.targets.joint import JointFunction
 from tests.catalogue import network
+from tests.laws.forms import form
 
 Array = npt.NDArray[np.float64]
 
 SLACK = 2.0**-50  # a few roundings of the target's own values
+QUICK = af.Effort(1, 1, 0, 0, sizings=2, keys=256, intervals=4_000, boxes=2_000, pairs=2.5e6, anchors=256)
+"""Proofs of low effort; errors are looked for by the laws themselves."""
+THOROUGH = af.Effort(1, 1, 0, 0)
 
 NAMES = (
     "truncated, two inputs", "truncated, tokens", "truncated, literal", "multihead", "multihead, literal", "gate",
@@ -31,26 +34,24 @@ BUILT: dict[str, tuple[str, str]] = {
 """Names and dtypes in the catalogue."""
 
 
-def built(name: str) -> Compiled:
+def built(name: str) -> Any:
     """The network, made once."""
-    net: Compiled = network(*BUILT[name])
-    return net
+    return network(*BUILT[name])
 
 
-def points_of(net: Compiled, count: int = 1500) -> list[Array]:
+def points_of(net: Any, count: int = 1500) -> list[Array]:
     """Points of the domain: along its diagonals, at and near its corners, random.
 
     A network on any number of tokens is looked at on several numbers of them, where its target is.
     """
-    if isinstance(net.target, Table):
+    if form(net) == "listed":
         return [net.target.points]
-    box = net.target.domain
-    if net.target.layout != "tokens" or isinstance(net.target, JointFunction):
-        return [_spread(box, count)]
+    if net.target.layout != "tokens" or form(net) == "two inputs":
+        return [_spread(net.domain, count)]
     tokens = getattr(net.target, "rows", 1)
     free = net.network.tokens is None and tokens == 1
     numbers = (1, 2, 3) if free else (net.network.tokens or tokens,)
-    return [_spread(box.fixed((n, net.network.features)), count) for n in numbers]
+    return [_spread(net.domain.fixed((n, net.network.features)), count) for n in numbers]
 
 
 def _spread(box: af.Box, count: int) -> Array:
@@ -64,7 +65,7 @@ def _spread(box: af.Box, count: int) -> Array:
     return np.clip(box.lower + share * (box.upper - box.lower), box.lower, box.upper)
 
 
-def error_of(net: Compiled) -> float:
+def error_of(net: Any) -> float:
     """The largest error of its run at these points, in excess of what float64 knows of the target; NaN is infinite."""
     worst = 0.0
     for points in points_of(net):

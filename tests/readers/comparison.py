@@ -1,10 +1,13 @@
-"""One network read by everyone: by balls, by NumPy, by torch in four dtypes, by the checker and the prover."""
+"""One network read by everyone: by balls, by NumPy, by torch in four dtypes, by the checker and the prover.
+
+The one file of these folders that looks inside: bare networks run in any dtype by any kernel, and are enclosed.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +21,16 @@ from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Space
 from attnforge.certification.checker.taylor import Cell
 from attnforge.certification.checker.values import Place, Value
+from attnforge.certification.output_range import InputRows, run_outputs
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError
-from attnforge.network import apply, rounded
+from attnforge.network import Network, apply, rounded
 from attnforge.runtime import AttentionNetwork
+from attnforge.runtime.module import KERNELS as KERNELS
 from attnforge.runtime.module import factors
 from attnforge.targets import Box, Formula
 from tests.readers.exact import exact_output
+from tests.readers.judging import Tally
 from tests.readers.networks import Case, fitted_case, random_case
 
 Array = npt.NDArray[np.float64]
@@ -32,18 +38,6 @@ Array = npt.NDArray[np.float64]
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 POINTS, EXACT = 24, 2  # runs of every network, and those of them compared with its exact value
 WIDEST = 1e3  # an enclosure that says something is narrower than this many times the values themselves
-
-
-@dataclass
-class Tally:
-    """What was found: counts by reader and outcome, and every violation in words."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: list[str] = field(default_factory=list)
-
-    def plus(self, other: Tally) -> Tally:
-        """What both found."""
-        return Tally(self.counts + other.counts, self.violations + other.violations)
 
 
 def compare_readers(seed: int, make: Callable[[int], Case] = random_case) -> Tally:
@@ -104,16 +98,12 @@ def _compare_runs(numpy: Array, module: Array, whole: _Enclosure, tally: Tally, 
 def _compare_exact(case: Case, point: Array, found: list[Value], tally: Tally, where: str) -> None:
     """The exact value at a point lies in the model's range over the cell, up to ``off``: keys may be left out of it."""
     tokens, context = case.split(point)
-    balls = exact_output(case.network, _balls(tokens), None if context is None else _balls(context))
+    balls = exact_output(case.network, tokens, context)
     tally.counts["exact values"] += 1
-    for value, ball in zip(found, [ball for row in balls for ball in row], strict=True):
+    for value, ball in zip(found, balls.ravel().tolist(), strict=True):
         span = value.model.over[0] + arb(0, value.off)
         if not (lower(ball) <= upper(span) and upper(ball) >= lower(span)) and span.is_finite():
             tally.violations.append(f"{where}: the exact value {ball} is outside {span}")
-
-
-def _balls(rows: Array) -> list[list[arb]]:
-    return [[arb(x) for x in row] for row in rows.tolist()]
 
 
 def _torch(case: Case, dtype: str, points: Array, kernel: str = "auto") -> Array:
@@ -122,6 +112,28 @@ def _torch(case: Case, dtype: str, points: Array, kernel: str = "auto") -> Array
     given = [torch.from_numpy(tokens), *([] if context is None else [torch.from_numpy(context)])]
     with torch.no_grad():
         return module(*given).double().numpy().reshape(len(points), -1)
+
+
+def module_of(network: Network, dtype: str, **options: Any) -> AttentionNetwork:
+    """The network as a module of tokens, by the kernel that is asked for."""
+    return AttentionNetwork(network, DTYPES[dtype], **options)
+
+
+def off_at(network: Network, tokens: list[Array], dtype: str) -> float:
+    """How far, at most, a run in the dtype may be from the exact function at one input: the checker says it."""
+    rows = [len(each) for each in tokens]
+    point = np.concatenate([each.ravel() for each in tokens])
+    with exactly(1):
+        return max(value.off for value in enclose(Case(network, *(*rows, 0)[:2], point, point), dtype, 1))
+
+
+def range_of(case: Case, dtype: str, effort: Effort) -> tuple[Array, Array]:
+    """What is proved of the outputs of a network of any inputs on the case's box."""
+    state = InputRows.of(0, (case.tokens, case.network.features))
+    told = None if not case.told else InputRows.of(case.inputs, (case.told, case.network.context[1]))
+    outputs = run_outputs(case.network, (state, told), Box(case.lower, case.upper), machine(dtype), effort)
+    (low,), (high,) = outputs.range(case.lower[None], case.upper[None])
+    return low, high
 
 
 def enclose(case: Case, dtype: str, order: int) -> list[Value]:

@@ -1,94 +1,74 @@
-"""A network at one point by balls of many bits, number by number, from the definitions: the meaning itself."""
+"""A network at one point by balls of many bits, from the definitions: the meaning itself."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 from flint import arb, ctx
 
-from attnforge.network import Attention, Head, Layer, Linear, Network, Rows, Softmax
+from attnforge.network import Attention, Head, Linear, Network, Rows
 
-Matrix = list[list[arb]]
+Balls = npt.NDArray[Any]  # of arb
 
 BITS = 400  # scores of up to 1e6 subtract; what is left is far below any rounding of the runs
+_exp = np.frompyfunc(lambda ball: ball.exp(), 1, 1)
+_balls = np.frompyfunc(lambda number: arb(float(number)), 1, 1)
 
 
-def exact_output(network: Network, tokens: Matrix, context: Matrix | None) -> Matrix:
+def exact_output(network: Network, tokens: npt.ArrayLike, context: npt.ArrayLike | None = None) -> Balls:
     """The output rows, each entry a ball around its exact value."""
     before, ctx.prec = ctx.prec, BITS
     try:
-        told = context or []
+        told = _balls(np.asarray([] if context is None else context))
         for layer in network.context_layers:
             told = _linear(layer, told)
-        state = tokens
+        state = _balls(np.asarray(tokens))
         for layer in network.layers:
-            state = _layer(layer, state, told)
+            if isinstance(layer, Attention):
+                state = _attention(layer, state, told)
+            else:
+                state = _linear(layer, state) if isinstance(layer, Linear) else np.stack([*map(_softmax, state)])
         return state
     finally:
         ctx.prec = before
 
 
-def _layer(layer: Layer, state: Matrix, told: Matrix) -> Matrix:
-    match layer:
-        case Linear():
-            return _linear(layer, state)
-        case Attention():
-            return _attention(layer, state, told)
-        case Softmax():
-            return [_softmax(row) for row in state]
-
-
-def _linear(layer: Linear, state: Matrix) -> Matrix:
-    parts = []
+def _linear(layer: Linear, state: Balls) -> Balls:
+    total: Any = 0
     for term in layer.terms:
         part = state
         if term.map is not None:
             maps = [term.map] * len(part) if term.map.ndim == 2 else list(term.map)
-            part = [_times(row, each.tolist()) for row, each in zip(part, maps, strict=True)]
-        if term.mix is not None:
-            part = [_times([arb(w) for w in weights], part) for weights in term.mix.tolist()]
-        parts.append(part)
-    if layer.constant is not None:
-        rows = layer.constant.tolist() * (len(parts[0]) if len(layer.constant) == 1 else 1)
-        parts.append([[arb(x) for x in row] for row in rows])
-    return [[sum(entries, start=arb(0)) for entries in zip(*rows, strict=True)] for rows in zip(*parts, strict=True)]
+            part = np.stack([row @ _balls(each) for row, each in zip(part, maps, strict=True)])
+        total = total + (part if term.mix is None else _balls(term.mix) @ part)
+    return np.asarray(total if layer.constant is None else total + _balls(layer.constant))
 
 
-def _attention(layer: Attention, state: Matrix, told: Matrix) -> Matrix:
-    width = layer.heads[0].output.shape[1]
-    found = [list(row) if layer.residual else [arb(0)] * width for row in state]
+def _attention(layer: Attention, state: Balls, told: Balls) -> Balls:
+    nothing = np.full((len(state), layer.heads[0].output.shape[1]), arb(0), dtype=object)
+    found = state.copy() if layer.residual else nothing
     for head in layer.heads:
         for i in _numbers(head.query_rows, len(state)):
-            written = _times(_head(head, i, state, told), head.output.tolist())
-            found[i] = [a + b for a, b in zip(found[i], written, strict=True)]
+            found[i] = found[i] + _head(head, i, state, told) @ _balls(head.output)
     return found
 
 
-def _head(head: Head, i: int, state: Matrix, told: Matrix) -> list[arb]:
-    keys: Matrix = []
-    values: Matrix = []
+def _head(head: Head, i: int, state: Balls, told: Balls) -> Balls:
+    keys, values = [], []
     if head.memory_keys is not None and head.memory_values is not None:
-        keys += [[arb(x) for x in row] for row in head.memory_keys.tolist()]
-        values += [[arb(x) for x in row] for row in head.memory_values.tolist()]
+        keys, values = [*_balls(head.memory_keys)], [*_balls(head.memory_values)]
     if head.key_rows is not None and head.key is not None and head.value is not None:
         source = state if head.key_rows.source == "state" else told
-        for j in [i] if head.key_rows.kind == "own" else _numbers(head.key_rows, len(source)):
-            keys.append(_times(source[j], head.key.tolist()))
-            values.append(_times(source[j], head.value.tolist()))
-    query = _times(state[i], head.query.tolist())
-    scores = [sum((a * b for a, b in zip(query, key, strict=True)), start=arb(0)) for key in keys]
-    return _times(_softmax(scores), values)
+        rows = source[[i] if head.key_rows.kind == "own" else _numbers(head.key_rows, len(source))]
+        keys, values = [*keys, *rows @ _balls(head.key)], [*values, *rows @ _balls(head.value)]
+    return _softmax(np.stack(keys) @ (state[i] @ _balls(head.query))) @ np.stack(values)
 
 
-def _softmax(scores: list[arb]) -> list[arb]:
-    largest = max(float(score.mid()) for score in scores)
-    powers = [(score - largest).exp() for score in scores]
-    total = sum(powers, start=arb(0))
-    return [power / total for power in powers]
-
-
-def _times(row: list[arb], matrix: Matrix) -> list[arb]:
-    return [
-        sum((x * line[j] for x, line in zip(row, matrix, strict=True)), start=arb(0)) for j in range(len(matrix[0]))
-    ]
+def _softmax(scores: Balls) -> Balls:
+    powers = _exp(scores - max(float(score.mid()) for score in scores))
+    return np.asarray(powers / powers.sum())
 
 
 def _numbers(rows: Rows, count: int) -> list[int]:

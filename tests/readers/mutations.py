@@ -119,18 +119,12 @@ def _shorter(array: AnyArray, rng: Generator) -> AnyArray:
 
 
 NUMBERS: dict[str, Callable[[AnyArray, Generator], AnyArray]] = {
-    "an entry changed a little": _scaled(-30, -8),
-    "an entry changed a lot": _scaled(-7, 6),
-    "an entry put to zero": _cleared,
-    "a small entry for a zero": _filled(-30, -8),
-    "a large entry for a zero": _filled(-7, 4),
-    "a sign turned": _flipped,
-    "two rows or columns exchanged": _swapped,
-    "all entries shifted": _shifted,
-    "all entries multiplied": _times,
-    "noise on all entries": _noise,
-    "a row left out": _shorter,
-}
+    "an entry changed a little": _scaled(-30, -8), "an entry changed a lot": _scaled(-7, 6),
+    "an entry put to zero": _cleared, "a small entry for a zero": _filled(-30, -8),
+    "a large entry for a zero": _filled(-7, 4), "a sign turned": _flipped,
+    "two rows or columns exchanged": _swapped, "all entries shifted": _shifted, "all entries multiplied": _times,
+    "noise on all entries": _noise, "a row left out": _shorter,
+}  # fmt: skip
 
 INDICES: dict[str, Callable[[AnyArray, Generator], AnyArray]] = {
     "another token": lambda array, rng: np.where(np.arange(len(array)) == rng.integers(len(array)), array + 1, array),
@@ -280,15 +274,10 @@ def _context(network: Network, rng: Generator) -> Network:
 FIELDS: dict[str, Callable[[Network, Generator], Network]] = {
     "construction": lambda network, rng: replace(network, construction=str(rng.choice(CONSTRUCTIONS))),
     "tokens": lambda network, rng: replace(network, tokens=[None, 1, 2, 3, 4][rng.integers(5)]),
-    "features": lambda network, rng: replace(network, features=int(rng.integers(0, 5))),
-    "context": _context,
-    "layers": _layers,
-    "terms and constants": _terms,
+    "features": lambda network, rng: replace(network, features=int(rng.integers(0, 5))), "context": _context,
+    "layers": _layers, "terms and constants": _terms,
     "residual": lambda network, rng: _in_layer(network, rng, _residual),
-    "heads": lambda network, rng: _in_layer(network, rng, _heads),
-    "query rows": _in_head(_query_rows),
-    "key rows": _in_head(_key_rows),
-    "no key rows": _in_head(_no_key_rows),
-    "memory": _in_head(_memory),
+    "heads": lambda network, rng: _in_layer(network, rng, _heads), "query rows": _in_head(_query_rows),
+    "key rows": _in_head(_key_rows), "no key rows": _in_head(_no_key_rows), "memory": _in_head(_memory),
     "claims": _in_head(_claims),
-}
+}  # fmt: skip

@@ -1,19 +1,23 @@
-"""All readers of a network agree: a slice of ``benchmarks/readers.py``, and that each comparison can fail."""
+"""All readers of a random network agree, and each comparison can fail.
+
+``./test laws --examples N`` compares N random networks, and writes ``benchmarks/results/readers.md``.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from attnforge.effort import EFFORTS
-from attnforge.network import Attention, Linear, Network, Softmax, apply
+from attnforge.network import Attention, Linear, Network, apply
 from tests.network.examples import NETWORKS, inputs
 from tests.readers import comparison
-from tests.readers.comparison import Tally, compare_prover, compare_readers
+from tests.readers.built import QUICK
+from tests.readers.comparison import compare_prover, compare_readers
 from tests.readers.exact import exact_output
+from tests.readers.judging import Tally
 from tests.readers.networks import product_case, random_case
 
 SEEDS, PROVED, PRODUCTS = range(120), range(150), range(30)
@@ -51,68 +55,51 @@ def test_what_overflows_is_not_known_whatever_comes_after_it(seed):
 
 
 def test_no_run_is_further_off_than_is_proved():
-    found = added(compare_prover(seed, EFFORTS["low"]) for seed in PROVED)
+    found = added(compare_prover(seed, QUICK) for seed in PROVED)
     assert found.violations == []
     assert found.counts["prover: proved"] > len(PROVED) / 5
 
 
 def test_the_generator_reaches_the_whole_representation():
-    seen: Counter[str] = Counter()
-    for seed in range(400):
-        case = random_case(seed)
-        seen |= Counter(_features(case.network))
-    wanted = {
-        "free tokens", "fixed tokens", "context", "free context", "context layers", "softmax", "residual",
-        "map per token", "mix", "lengthened", "several terms", "constant", "constant per token", "own", "all", "some",
-        "memory only",
-        "memory and rows", "context rows", "some of the context", "some queries", "several heads", "repeated layers",
+    seen = {feature for seed in range(400) for feature in _features(random_case(seed).network)}
+    assert seen == {
+        "free tokens", "fixed tokens", "context", "free context", "fixed context", "context layers", "repeated layers",
+        "Linear", "Attention", "Softmax", "several terms", "constant", "constant per token", "map per token", "mix",
+        "lengthened", "residual", "several heads", "queries of all", "queries of some", "memory", "memory and rows",
+        "own of the state", "all of the state", "some of the state", "all of the context", "some of the context",
     }  # fmt: skip
-    assert wanted == set(seen)
 
 
-def _features(network: Network) -> dict[str, int]:
-    found = {"free tokens" if network.tokens is None else "fixed tokens"}
+def _features(network: Network) -> Iterator[str]:
+    yield "free tokens" if network.tokens is None else "fixed tokens"
     if network.context is not None:
-        found |= {"context"} | ({"free context"} if network.context[0] is None else set())
-        found |= {"context layers"} if network.context_layers else set()
-    if len({id(layer) for layer in network.layers}) < len(network.layers):
-        found.add("repeated layers")
+        yield from ("context", "free context" if network.context[0] is None else "fixed context")
+        yield from ("context layers",) * bool(network.context_layers)
+    yield from ("repeated layers",) * (len({id(layer) for layer in network.layers}) < len(network.layers))
     for layer in network.layers:
-        if isinstance(layer, Softmax):
-            found.add("softmax")
-        elif isinstance(layer, Linear):
-            found |= {"several terms"} if len(layer.terms) > 1 else set()
+        yield type(layer).__name__
+        if isinstance(layer, Linear):
+            yield from ("several terms",) * (len(layer.terms) > 1)
             if layer.constant is not None:
-                found.add("constant" if len(layer.constant) == 1 else "constant per token")
+                yield "constant" if len(layer.constant) == 1 else "constant per token"
             for term in layer.terms:
-                found |= {"map per token"} if term.map is not None and term.map.ndim == 3 else set()
+                yield from ("map per token",) * (term.map is not None and term.map.ndim == 3)
                 if term.mix is not None:
-                    found |= {"mix"} | ({"lengthened"} if len(term.mix) > term.mix.shape[1] else set())
-        else:
-            found |= _attention_features(layer)
-    return dict.fromkeys(found, 1)
-
-
-def _attention_features(layer: Attention) -> set[str]:
-    found = {"residual"} if layer.residual else set()
-    found |= {"several heads"} if len(layer.heads) > 1 else set()
-    for head in layer.heads:
-        found |= {"some queries"} if head.query_rows.kind == "some" else set()
-        rows = head.key_rows
-        if rows is None:
-            found.add("memory only")
-        else:
-            found |= {"memory and rows"} if head.memory_size else set()
-            names = {("all", "context"): "context rows", ("some", "context"): "some of the context"}
-            found.add(names.get((rows.kind, rows.source), rows.kind))
-    return found
+                    yield "lengthened" if len(term.mix) > term.mix.shape[1] else "mix"
+        elif isinstance(layer, Attention):
+            yield from (*("residual",) * layer.residual, *("several heads",) * (len(layer.heads) > 1))
+            for head in layer.heads:
+                rows = head.key_rows
+                yield f"queries of {head.query_rows.kind}"
+                yield "memory" if rows is None else f"{rows.kind} of the {rows.source}"
+                yield from ("memory and rows",) * (rows is not None and bool(head.memory_size))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_numpy_is_the_exact_meaning_to_rounding(name):
     network = NETWORKS[name]
     given = inputs(network)
-    balls = exact_output(network, *(comparison._balls(part) for part in given), *([None] * (2 - len(given))))
+    balls = exact_output(network, *given)
     wanted = np.array([[float(ball.mid()) for ball in row] for row in balls])
     np.testing.assert_allclose(apply(network, *given), wanted, rtol=1e-12, atol=1e-13)
 
@@ -122,7 +109,7 @@ BROKEN = {
     "torch": ("_torch", lambda run: lambda *given: run(*given) * (1 + 1e-6) + 1e-9),
     "the exact value": (
         "exact_output",
-        lambda run: lambda *given: [[b * 1.01 + 1e-3 for b in row] for row in run(*given)],
+        lambda run: lambda *given: run(*given) * 1.01 + 1e-3,
     ),
 }
 

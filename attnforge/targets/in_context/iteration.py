@@ -154,7 +154,7 @@ class Iteration(PromptTarget):
             raise DomainError(problem, f"values from {y.min():g} to {y.max():g}", "Encode the labels")
         self._check_weights(x, sample_weight)
         x, y = _scaled(sample_weight, x, y if self.has_columns else y[..., None])
-        largest = max(float(np.abs(x).max()), float(np.abs(y).max()) if self.has_numbers else 0.0)
+        largest = max(float(np.abs(x).max(initial=0.0)), float(np.abs(y).max(initial=0.0)) if self.has_numbers else 0.0)
         self.check_within("Examples", largest)
 
     def _check_weights(self, x: Array, sample_weight: Array | None) -> None:
@@ -171,7 +171,7 @@ class Iteration(PromptTarget):
         self._check_spectrum(*_scaled(sample_weight, self.augmented(x)))
 
     def _check_spectrum(self, inputs: Array) -> None:
-        if self.spectrum is None:
+        if self.spectrum is None or not inputs.size:
             return
         hessian = np.swapaxes(inputs, -1, -2) @ inputs / inputs.shape[-2]
         found = np.linalg.eigvalsh(hessian + np.diag(self.algorithm.l2 * self.algorithm.penalised(inputs.shape[-1])))

@@ -130,8 +130,8 @@ class KernelSystem(PromptTarget):
         self.check_examples(x.shape[-2], "Build another")
         if not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DomainError("Examples must be finite", "NaN or infinity", "Leave these examples out")
-        self.check_within("Examples", max(float(np.abs(x).max()), float(np.abs(y).max())))
-        if not self.is_certain(x.shape[-2]):
+        self.check_within("Examples", max(float(np.abs(each).max(initial=0.0)) for each in (x, y)))
+        if x.size and not self.is_certain(x.shape[-2]):
             self._check_spectrum(x)
 
     def is_certain(self, examples: int) -> bool:
