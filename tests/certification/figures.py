@@ -21,9 +21,9 @@ import numpy as np
 
 import attnforge as af
 from attnforge.network import Network, flatten, unflatten
-from benchmarks.in_context_mutations import ALGORITHMS, build
 from tests.catalogue import ENTRIES, network
 from tests.laws.forms import GAPS, form, given, of_one_length, prompts
+from tests.laws.in_context_mutations import ALGORITHMS, build
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "figures.json"
 FEW = af.Effort(points=100, climbers=2, rounds=2, tries=2, boxes=100, intervals=400, pairs=2e5, cells=60)

@@ -11,8 +11,8 @@ import pytest
 
 import attnforge as af
 from attnforge.network import Attention, Linear, Rows, Term, digest, with_head
-from benchmarks.in_context_mutations import ALGORITHMS, ARRAYS, Mutant, build, judged, mutants
 from tests.certification.figures import one_prompt
+from tests.laws.in_context_mutations import ALGORITHMS, ARRAYS, Mutant, build, judged, mutants
 from tests.refusals import refused
 
 ITERATIONS = [name for name in ALGORITHMS if not name.endswith("kernel") and name != "Poisson"]
