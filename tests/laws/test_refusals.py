@@ -38,13 +38,20 @@ POINTS = (None, "no", np.array(2.0), np.full(3, np.nan), np.full((2, 3), 0.5), {
           object(), np.array([np.inf]))  # fmt: skip
 
 
-GAPS = (np.ma.masked_array([[0.5, 0.1]], [[False, True]]), torch.eye(2).to_sparse(), torch.eye(2).to_sparse_csr(),
-        pandas.Series({"x": 0.5, "z": 0.85}))  # fmt: skip
+GAPS: tuple[Callable[[], Any], ...] = (
+    lambda: np.ma.masked_array([[0.5, 0.1]], [[False, True]]),
+    lambda: torch.eye(2).to_sparse(),
+    lambda: torch.eye(2).to_sparse_csr(),
+    lambda: pandas.Series({"x": 0.5, "z": 0.85}),
+)
 
 
 def tried(call: Callable[..., Any], given: Any) -> dict[str, Callable[[], Any]]:
     """A call with each of these arguments, by name."""
-    return {f"{i}: {each!r:.40}": (lambda each=each: call(each)) for i, each in enumerate(given)}
+    named = [
+        f"{i}: {type(each).__name__ if ' at 0x' in repr(each) else repr(each):.40}" for i, each in enumerate(given)
+    ]
+    return {name: (lambda each=each: call(each)) for name, each in zip(named, given, strict=True)}
 
 
 VERBS: dict[str, dict[str, Callable[[], Any]]] = {
@@ -85,8 +92,8 @@ VERBS: dict[str, dict[str, Callable[[], Any]]] = {
     "polish": tried(lambda given: af.polish(given), (None, "net", 3)),
     "a call of one input": tried(lambda given: sine()(given), (*POINTS[:4], *POINTS[6:], 3.0, [2.0])),
     "a call of two inputs": tried(lambda given: plane()(given), (*POINTS, [0.5], [[0.5], [0.5]], [3.0, 0.0])),
-    "an array with gaps": tried(lambda given: plane()(given), GAPS),
-    "an array with gaps by name": tried(lambda given: plane()(x=given, y=0.1), GAPS[:3]),
+    "an array with gaps": tried(lambda given: plane()(given()), GAPS),
+    "an array with gaps by name": tried(lambda given: plane()(x=given(), y=0.1), GAPS[:3]),
     "a call by names": {
         "of one missing": lambda: plane()(x=0.5),
         "of one too many": lambda: plane()(x=0.5, y=0.5, z=0.5),
