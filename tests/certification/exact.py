@@ -1,4 +1,4 @@
-"""Networks and formulas at one point, by balls of many bits: the truth that enclosures are compared with."""
+"""Formulas at one point by balls, runs in long doubles, and small networks of every kind to compare them on."""
 
 from __future__ import annotations
 
@@ -10,32 +10,6 @@ from attnforge.network import Attention, Head, Linear, Network, Rows, Softmax, T
 from attnforge.targets.expression import enclose, parse
 from attnforge.targets.expression.tree import Node
 from benchmarks.formulas import error_at
-
-Matrix = list[list[arb]]
-
-
-def network_at(network: Network, tokens: np.ndarray) -> Matrix:
-    """The exact output at (n, m) tokens; call it inside a block of high precision."""
-    rows = [[arb(x) for x in row] for row in tokens.tolist()]
-    for layer in network.layers:
-        match layer:
-            case Linear(terms, constant):
-                parts = [_term(term, rows) for term in terms]
-                rows = [
-                    [sum(entries, start=arb(0)) for entries in zip(*each, strict=True)]
-                    for each in zip(*parts, strict=True)
-                ]
-                if constant is not None:
-                    shifts = np.broadcast_to(constant, (len(rows), constant.shape[1])).tolist()
-                    rows = [
-                        [v + c for v, c in zip(row, shift, strict=True)]
-                        for row, shift in zip(rows, shifts, strict=True)
-                    ]
-            case Attention():
-                rows = [_attended(layer, rows, i) for i in range(len(rows))]
-            case Softmax():
-                rows = [_softmax(row) for row in rows]
-    return rows
 
 
 def in_long_doubles(network: Network, x: np.ndarray) -> np.ndarray:
@@ -59,52 +33,6 @@ def true_error(net: af.Compiled, text: str, box: dict[str, tuple[float, float]])
 def formula_at(tree: Node, point: dict[str, float]) -> arb:
     """The exact value at a point, by interval arithmetic on the tree."""
     return enclose(tree, {name: arb(x) for name, x in point.items()})
-
-
-def _times(row: list[arb], weights: np.ndarray) -> list[arb]:
-    return [sum((x * w for x, w in zip(row, column, strict=True)), start=arb(0)) for column in weights.T.tolist()]
-
-
-def _term(term: Term, rows: Matrix) -> Matrix:
-    if term.map is not None:
-        maps = np.broadcast_to(term.map, (len(rows), *term.map.shape[-2:]))
-        rows = [_times(row, each) for row, each in zip(rows, maps, strict=True)]
-    if term.mix is None:
-        return rows
-    return [
-        [sum((w * x for w, x in zip(weights, c, strict=True)), start=arb(0)) for c in zip(*rows, strict=True)]
-        for weights in term.mix.tolist()
-    ]
-
-
-def _softmax(scores: list[arb]) -> list[arb]:
-    weights = [(s - scores[0]).exp() for s in scores]
-    return [w / sum(weights, start=arb(0)) for w in weights]
-
-
-def _attended(layer: Attention, rows: Matrix, i: int) -> list[arb]:
-    out = list(rows[i]) if layer.residual else [arb(0)] * layer.heads[0].output.shape[1]
-    for head in layer.heads:
-        if head.query_rows.indices is None or i in head.query_rows.indices.tolist():
-            out = [a + b for a, b in zip(out, _head(head, rows, i), strict=True)]
-    return out
-
-
-def _head(head: Head, rows: Matrix, i: int) -> list[arb]:
-    read: Matrix = []
-    if head.key_rows is not None:
-        read = [rows[i]] if head.key_rows.kind == "own" else rows
-        read = read if head.key_rows.indices is None else [rows[k] for k in head.key_rows.indices.tolist()]
-    keys = [] if head.memory_keys is None else [[arb(x) for x in k] for k in head.memory_keys.tolist()]
-    values = [] if head.memory_values is None else [[arb(x) for x in v] for v in head.memory_values.tolist()]
-    keys += [_times(row, head.key) for row in read]
-    values += [_times(row, head.value) for row in read]
-    query = _times(rows[i], head.query)
-    weights = _softmax([sum((q * k for q, k in zip(query, key, strict=True)), start=arb(0)) for key in keys])
-    mixed = [
-        sum((w * v for w, v in zip(weights, column, strict=True)), start=arb(0)) for column in zip(*values, strict=True)
-    ]
-    return _times(mixed, head.output)
 
 
 def networks(rng: np.random.Generator, sharpness: float = 3.0) -> dict[str, Network]:

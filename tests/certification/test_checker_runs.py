@@ -19,7 +19,8 @@ from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, combine, constant
 from attnforge.network import Attention, Head, Linear, Network, Term, rounded
-from tests.certification.exact import network_at, networks
+from tests.certification.exact import networks
+from tests.readers.exact import exact_output
 
 KINDS = tuple(networks(np.random.default_rng(0)))
 DTYPES = ("float64", "float32", "bfloat16", "float16")
@@ -61,7 +62,7 @@ def test_runs_stay_within_off_and_off_is_of_the_size_of_rounding(kind, dtype):
                 points = np.array([*rng.uniform(low, high, size=(4, 2)), low, high])
                 tokens = points.reshape(-1, whole.tokens, whole.features)
                 for t, told in zip(tokens, torch_run(whole, dtype, tokens), strict=True):
-                    exact = network_at(whole, t)
+                    exact = exact_output(whole, t)
                     for i, j in np.ndindex(told.shape):
                         assert abs(arb(float(told[i, j])) - exact[i][j]) <= arb(found[i][j].off)
                         assert found[i][j].run.overlaps(arb(float(told[i, j])))
@@ -121,7 +122,7 @@ def attended(place, head, negligible=0.0, off=0.0):
 
 
 def exactly_at(head, x):
-    return network_at(Network((Attention((head,)),), 2, 1), np.array([[x, 1.0]]))[0][0]
+    return exact_output(Network((Attention((head,)),), 2, 1), np.array([[x, 1.0]]))[0][0]
 
 
 @pytest.mark.parametrize("negligible", [0.0, 1e-12, 1e-3])

@@ -16,7 +16,8 @@ from attnforge.network import Attention, Head, Linear, Network, Term
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import evaluate
 from attnforge.targets.expression.intervals import Interval
-from tests.certification.exact import formula_at, network_at
+from tests.certification.exact import formula_at
+from tests.readers.exact import exact_output
 
 RNG = np.random.default_rng
 
@@ -51,7 +52,7 @@ def test_what_is_true_is_confirmed_and_else_refuted_by_a_witness(asked, factor):
     assert factor * most < found.seen <= most * (1 + 1e-6)
     with exactly(2):
         point = {"x": found.at[0]}
-        exact = network_at(question(0).network, np.array([found.at]))[0][0] - formula_at(question(0).tree, point)
+        exact = exact_output(question(0).network, np.array([found.at]))[0][0] - formula_at(question(0).tree, point)
         assert abs(exact) >= arb(found.seen)
 
 

@@ -34,7 +34,7 @@ from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import bounds, evaluate
 from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.in_context.features import places
-from tests.certification.exact import network_at
+from tests.readers.exact import exact_output
 
 # Polynomials of heads in one input, in float64
 
@@ -274,7 +274,7 @@ def test_no_order_of_summation_exceeds_the_bound(seed, inputs, dtype):
     with precision(200):
         for _ in range(6):
             x = lower + (upper - lower) * rng.random(inputs)
-            assert abs(arb(float(one_run(whole, x, dtype, rng))) - network_at(whole, x[None])[0][0]) <= arb(bound)
+            assert abs(arb(float(one_run(whole, x, dtype, rng))) - exact_output(whole, x[None])[0][0]) <= arb(bound)
 
 
 # Sums over examples
