@@ -247,7 +247,7 @@ def test_stacks_of_layers_are_enclosed_along_one_form_of_their_inputs():
     gate = af.compile("clamp(2*x - y, -1, 1)", {"x": (-1, 1), "y": (0, 2)}, 1e-6, construction="gate")
     square = af.compile("x^2", {"x": (-1.1, 1.1)}, 1e-3)
     both = replace(gate.network, layers=(*gate.network.layers, *square.network.layers), construction="")
-    target = af.compile("clamp(2*x - y, -1, 1)^2", gate.domain, 1.0).target
+    target = af.compile("clamp(2*x - y, -1, 1)^2", {"x": (-1, 1), "y": (0, 2)}, 1.0).target
     seen = error(replace(gate, target=target), both, points=20_000)
     assert seen <= af.certify(both, target).bound <= 1.06 * seen
 
