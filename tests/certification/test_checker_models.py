@@ -14,7 +14,7 @@ from attnforge.certification.checker.heads import _curved
 from attnforge.certification.checker.powers import few, sums
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form, Space
-from attnforge.certification.checker.taylor import ONE, ZERO, Cell, terms
+from attnforge.certification.checker.taylor import ONE, UNKNOWN, ZERO, Cell, meet, terms
 from attnforge.certification.checker.values import Place, Value, constant
 from attnforge.targets import Box, Formula
 from tests.certification.exact import formula_at
@@ -86,6 +86,16 @@ def test_ranges_rests_and_largest_values_hold_what_is_attained_and_hardly_more(s
         assert largest <= 1.3 * attained + rest
         corners = itertools.product(*np.linspace(low, high, 5).T.tolist())
         assert seen <= max(float(abs(rational(Cell(c, c, 7)).at[0] + shift.at[0])) for c in corners)
+
+
+def test_what_is_not_known_stays_unknown():
+    with exactly(2):
+        cell = Cell((-1.0,), (1.0,), 2)
+        pole = cell.divide(cell.constant(arb(1)), cell.variable(0))
+        assert not any(c.is_finite() for c in [*pole.over, cell.range(pole), *cell.terms.inverse([UNKNOWN, ONE, ZERO])])
+        assert meet(UNKNOWN, arb(1)) == meet(arb(1), UNKNOWN) == 1
+        assert meet(arb(0, 2), arb(3, 2)).contains(1.5)
+        assert not meet(UNKNOWN, UNKNOWN).is_finite()
 
 
 # Formulas

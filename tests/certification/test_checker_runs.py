@@ -106,6 +106,16 @@ def test_no_order_of_summation_loses_more_and_some_loses_nearly_as_much(count):
     assert rounding.added(mixed, UNIT) < 0.8 * rounding.added(np.abs(mixed), UNIT)
 
 
+def test_long_rows_of_keys_are_rescaled_and_few_written_out():
+    single, few = machine("float32"), rounding.WRITTEN_OUT
+    assert (rounding.blocks(64), rounding.blocks(65)) == (1, 2)
+    assert rounding.exponentials(65, single) > 1.9 * rounding.exponentials(64, single)
+    assert rounding.exponentials(1, single) >= 40 * UNIT
+    assert 8 * UNIT <= rounding.exponentials(64, single, few) <= 10 * UNIT
+    given = np.ones((1, 2)), np.zeros((1, 2), dtype=bool), np.full(1, 2.0), np.full(1, 30.0), single
+    assert rounding.scores(*given) - rounding.scores(*given, few) >= 3 * 30 * UNIT
+
+
 # Heads
 
 

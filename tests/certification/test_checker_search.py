@@ -6,17 +6,24 @@ import numpy as np
 import pytest
 from flint import arb
 
+import attnforge as af
+from attnforge.balls import machine, precision, upper
+from attnforge.certification.checker.in_context import sample
+from attnforge.certification.checker.in_context_step import Box
 from attnforge.certification.checker.layered import Departure, output_error
 from attnforge.certification.checker.local import extended
+from attnforge.certification.checker.questions import questions
 from attnforge.certification.checker.registers import Registers, Step
 from attnforge.certification.checker.search import Outcome, Question, answer, exactly, halves, look, volume
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO
 from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.targets import TruncatedLinear
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import evaluate
 from attnforge.targets.expression.intervals import Interval
 from tests.certification.exact import formula_at
+from tests.laws.in_context_mutations import build
 from tests.readers.exact import exact_output
 
 RNG = np.random.default_rng
@@ -66,6 +73,15 @@ def test_what_is_left_is_handed_back(asked):
         few = answer(question(1.01 * most), limit)
         assert (few.verdict, few.cells <= limit) == ("undecided", True)
     assert [answer(question(bound, 0.25, 0.25), 10).verdict for bound in (1.0, 1e-9)] == ["confirmed", "refuted"]
+
+
+def test_every_output_is_asked_about():
+    """The clamped form is wanted in one of three, zero in the others, which is what the network writes."""
+    target = TruncatedLinear([1.0], 0.0, -1, 1, af.Box(-2.0, 2.0), output=1, outputs=3)
+    whole = Network((Linear((Term(np.zeros((1, 3))),)),), 1, 1)
+    found = list(questions(whole, target, 0.05, "float64"))
+    assert [each.entry for each in found] == [(0, 0), (0, 1), (0, 2)]
+    assert [answer(each, 200).verdict for each in found] == ["confirmed", "refuted", "confirmed"]
 
 
 def test_halves_cover_the_box_and_outcomes_join_to_the_worse():
@@ -146,3 +162,16 @@ def test_no_departure_leaves_the_bound(seed):
         worst = np.maximum(worst, np.abs(off))
     assert np.all(worst <= bound)
     assert bound.max() <= 12 * worst.max()
+
+
+# Iterations
+
+
+@pytest.mark.parametrize("algorithm", ["least squares", "lasso", "elastic net", "Huber", "logistic", "softmax"])
+def test_exact_iterates_stay_within_their_bound(algorithm):
+    net = build(algorithm, "small_sharpness", "float64", steps=30)
+    with precision():
+        box = Box(net.target, machine("float64"))
+        for seed in range(4):
+            for t, w in enumerate(net.target.trajectory(*sample(net.target, seed)), start=1):
+                assert np.linalg.norm(w) <= upper(box.weights(t))

@@ -304,7 +304,7 @@ def terms():
 
 def test_sums_are_checked_group_by_group(terms, judged):
     place, seen = iter((1.0, -1.0, 0.0, 0.0, 0.0)), error(terms, points=20_000)
-    assert judged(terms, cells=4000).verdict == "confirmed"
+    assert [judged(terms, cells=cells).verdict for cells in (10, 4000)] == ["undecided", "confirmed"]
     assert judged(terms, bound=0.01 * seen).verdict == "rejected"
     cancelling = with_heads(terms.network, lambda h: replace(h, memory_values=h.memory_values + next(place)))
     assert judged(terms, cancelling, bound=1.01 * terms.certificate.bound, cells=4000).verdict == "confirmed"

@@ -16,7 +16,7 @@ import attnforge as af
 from attnforge.balls import Up, machine, precision
 from attnforge.certification.enclosure.affine_heads import AffineHead, affine_head, read_heads
 from attnforge.certification.enclosure.cost import cost
-from attnforge.certification.enclosure.fitted import as_line
+from attnforge.certification.enclosure.fitted import may_be_enclosed
 from attnforge.certification.enclosure.one_input import READ, ErrorOnIntervals, supremum
 from attnforge.certification.enclosure.row_models import (
     DEGREE,
@@ -26,10 +26,11 @@ from attnforge.certification.enclosure.row_models import (
     exponential,
     largest_sizes,
 )
-from attnforge.certification.enclosure.run import MemoryRun, rounding
+from attnforge.certification.enclosure.run import MemoryRun, _added, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.certification.in_context.aggregation import LANES, summation
 from attnforge.network import Attention, Head, Linear, Network, Term, rounded
+from attnforge.targets import Formula
 from attnforge.targets.expression import parse
 from attnforge.targets.expression.evaluate import bounds, evaluate
 from attnforge.targets.expression.intervals import Interval
@@ -173,16 +174,18 @@ def test_errors_far_below_what_float64_tells_and_what_ends_a_search():
 
 
 def test_the_cost_of_a_proof_is_stated_before_it_starts(clock):
-    """About as many cells as there are, looked at or kept."""
-    net = af.compile("sin(8*x)", {"x": (-1, 1)}, tol=1e-8, construction="tensor_grid")
-    on_line = as_line(net.network, net.target, net.domain, machine("float64"))
-    kept = len(supremum(on_line.heads, on_line.tree, on_line.forms, on_line.lower, on_line.upper).lower)
-    clock.tick = 1.0  # for a batch of cells
+    """About as many cells as there are, looked at or kept; a sum costs what its terms cost."""
+    box, clock.tick = {"x": (-1, 1), "y": (-1, 1)}, 1.0  # for a batch of cells
+    net = af.compile("exp(-x^2)*cos(3*y)", box, tol=1e-6, construction="tensor_grid")
+    kept = len(supremum_box(net.network, net.target.tree, ("x", "y"), [-1, -1], [1, 1]).lower)
     found = cost(net.network, net.target, net.domain)
-    assert kept / 5 <= found.cells <= 5 * kept
+    assert kept / 6 <= found.cells <= 6 * kept
     assert 0 < found.seconds <= found.most_seconds
-    net = af.compile("sin(8*x) + exp(y)", {"x": (-1, 1), "y": (-1, 1)}, tol=1e-6, construction="additive")
-    assert cost(net.network, net.target, net.domain).cells < 1000  # a sum costs what its terms cost
+    net = af.compile("sin(8*x) + exp(y)", box, tol=1e-6, construction="additive")
+    assert cost(net.network, net.target, net.domain).cells < 1000
+    many = af.Box(0, 1, shape=(6,))
+    texts = (mark.join(f"x[{i}]" for i in range(6)) for mark in ("+", "*"))
+    assert [may_be_enclosed(Formula(f"exp({text})", many)) for text in texts] == [True, False]
 
 
 # In several inputs
@@ -275,6 +278,12 @@ def test_no_order_of_summation_exceeds_the_bound(seed, inputs, dtype):
         for _ in range(6):
             x = lower + (upper - lower) * rng.random(inputs)
             assert abs(arb(float(one_run(whole, x, dtype, rng))) - exact_output(whole, x[None])[0][0]) <= arb(bound)
+
+
+def test_sums_by_hand():
+    """One and one: a rounding of two. A term far below a unit of the rest costs itself, no rounding more."""
+    for row, units in (([1.0, 1.0], 2), ([1.0, 1.0, 1e-30], 2), ([1.0, -1.0, 1.0], 4), ([3.0], 0)):
+        assert _added(np.array([row]), 2.0**-53)[0] == pytest.approx(units * 2.0**-53, rel=1e-8)
 
 
 # Sums over examples

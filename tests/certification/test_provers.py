@@ -136,7 +136,7 @@ def cross(**arrays):
     ("name", "index", "value"),
     [
         ("layer1.head0.query", (0, 0), 1.0),  # products of X and Y
-        ("layer0.term0.map", (0, 1), 0.5),  # the same, in a query of two parts
+        ("layer0.term0.map", (0, 1), 0.01),  # the same, in a query of two parts
         ("layer1.head0.value", (0, 0), 1.0),  # values of two
         ("context1.term0.map", (0, 2), 1.0),  # values from X
     ],
@@ -241,6 +241,15 @@ def test_where_it_is_not_known_that_there_are_values_the_certificate_says_so():
     with refused(af.TargetError):
         af.compile("asin(x + y)", corner, 1e-3, construction="graph")
         af.certify(network("sine").network, "1/x", {"x": (0, 1)})
+
+
+def test_stacks_of_layers_are_enclosed_along_one_form_of_their_inputs():
+    gate = af.compile("clamp(2*x - y, -1, 1)", {"x": (-1, 1), "y": (0, 2)}, 1e-6, construction="gate")
+    square = af.compile("x^2", {"x": (-1.1, 1.1)}, 1e-3)
+    both = replace(gate.network, layers=(*gate.network.layers, *square.network.layers), construction="")
+    target = af.compile("clamp(2*x - y, -1, 1)^2", {"x": (-1, 1), "y": (0, 2)}, 1.0).target
+    seen = error(replace(gate, target=target), both, points=20_000)
+    assert seen <= af.certify(both, target).bound <= 1.06 * seen
 
 
 # Whatever else is asked
