@@ -24,6 +24,8 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
     """
+    if text.isprintable():  # at once, however long it is
+        return text
     kept = (c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return "".join(kept)
 
