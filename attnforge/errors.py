@@ -16,9 +16,6 @@ __all__ = [
 ]
 
 
-BLANKS = str.maketrans("", "", "\n\t")
-
-
 def printable(text: str) -> str:
     r"""The text with every character that does not print shown escaped; blanks and line ends stay.
 
@@ -27,7 +24,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    if text.translate(BLANKS).isprintable():  # of a million letters none is looked at by itself
+    if text.isprintable():  # at once, however long it is
         return text
     kept = (c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
     return "".join(kept)
