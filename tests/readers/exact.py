@@ -13,26 +13,37 @@ from attnforge.network import Attention, Head, Linear, Network, Rows
 Balls = npt.NDArray[Any]  # of arb
 
 BITS = 400  # scores of up to 1e6 subtract; what is left is far below any rounding of the runs
+KNOWN = 1e-25  # of a value: far below what any dtype tells apart
+MOST = 2**14  # every layer of steep gates takes 50 bits: so many are enough for three hundred
 _exp = np.frompyfunc(lambda ball: ball.exp(), 1, 1)
 _balls = np.frompyfunc(lambda number: arb(float(number)), 1, 1)
 
 
 def exact_output(network: Network, tokens: npt.ArrayLike, context: npt.ArrayLike | None = None) -> Balls:
-    """The output rows, each entry a ball around its exact value."""
-    before, ctx.prec = ctx.prec, BITS
+    """The output rows, each entry a ball around its exact value, in as many bits as it takes to know them."""
+    before, bits = ctx.prec, BITS
     try:
-        told = _balls(np.asarray([] if context is None else context))
-        for layer in network.context_layers:
-            told = _linear(layer, told)
-        state = _balls(np.asarray(tokens))
-        for layer in network.layers:
-            if isinstance(layer, Attention):
-                state = _attention(layer, state, told)
-            else:
-                state = _linear(layer, state) if isinstance(layer, Linear) else np.stack([*map(_softmax, state)])
-        return state
+        while True:
+            ctx.prec = bits
+            outputs = _output(network, tokens, context)
+            if bits >= MOST or all(ball.rad() <= KNOWN * (1 + abs(ball)) for ball in outputs.ravel()):
+                return outputs
+            bits *= 2
     finally:
         ctx.prec = before
+
+
+def _output(network: Network, tokens: npt.ArrayLike, context: npt.ArrayLike | None) -> Balls:
+    told = _balls(np.asarray([] if context is None else context))
+    for layer in network.context_layers:
+        told = _linear(layer, told)
+    state = _balls(np.asarray(tokens))
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            state = _attention(layer, state, told)
+        else:
+            state = _linear(layer, state) if isinstance(layer, Linear) else np.stack([*map(_softmax, state)])
+    return state
 
 
 def _linear(layer: Linear, state: Balls) -> Balls:
