@@ -12,9 +12,11 @@ from tests.certification.figures import MOVES, SUBJECTS, account, golden, said
 
 RISE, FALL = 1.03, 0.9  # times a figure that was: outside of these the file is written anew, and its difference read
 NOTHING = 1e-300  # and what is smaller is
+SHARE = 2.0**-30  # of a bound: a part that is smaller is the rounding of a fit, whose last bits are the processor's
+ROUNDING = 2.0  # times such a part
 
 
-def differing(before: Any, now: Any) -> bool:
+def differing(before: Any, now: Any, rise: float = RISE, fall: float = FALL) -> bool:
     """Whether a figure is another one: a word, a number or a list of numbers."""
     if isinstance(before, list) and isinstance(now, list):
         return any(differing(*pair) for pair in zip_longest(before, now))
@@ -22,8 +24,15 @@ def differing(before: Any, now: Any) -> bool:
         return bool(before != now)
     if not (math.isfinite(before) and math.isfinite(now)):
         return repr(before) != repr(now)
-    low, high = sorted((FALL * before, RISE * before))
+    low, high = sorted((fall * before, rise * before))
     return not low - NOTHING <= now <= high + NOTHING
+
+
+def limits(row: dict[str, Any], key: str) -> tuple[float, float]:
+    """Within which times itself a figure of a row is the same."""
+    parts = [value for name, value in row.items() if name.startswith("parts ")]
+    is_rounding = key.startswith("parts ") and row.get(key, math.inf) < SHARE * sum(parts)
+    return (ROUNDING, 1 / ROUNDING) if is_rounding else (RISE, FALL)
 
 
 def changed(before: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> list[str]:
@@ -32,7 +41,7 @@ def changed(before: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -
         f"{move}, {key}: {before[move].get(key)} became {now.get(move, {}).get(key)}"
         for move in before
         for key in {**before[move], **now.get(move, {})}
-        if differing(before[move].get(key), now.get(move, {}).get(key))
+        if differing(before[move].get(key), now.get(move, {}).get(key), *limits(before[move], key))
     ]
 
 
