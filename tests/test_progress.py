@@ -49,17 +49,3 @@ def test_watching_sharing_and_remembering_do_not_change_the_network(tmp_path, ca
         assert digest(**options) == plain
     assert cache.stat().st_size > 512
     assert af.compile(wavy, LINE, 1e-5).certificate.digest != plain
-
-
-def test_a_second_run_asks_the_callable_for_almost_nothing(tmp_path):
-    asked, counts = [], []
-
-    def counted(x):
-        asked.append(np.size(x))
-        return wavy(x)
-
-    for _ in range(2):
-        asked.clear()
-        af.compile(counted, LINE, 1e-4, cache=tmp_path / "values.samples")
-        counts.append(sum(asked))
-    assert counts[1] < min(600, 0.1 * counts[0])  # structure is looked for anew, at that many points

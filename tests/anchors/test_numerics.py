@@ -1,8 +1,7 @@
-"""Numerics that decide, against brute force: reproducible sums, truncated fits, minimax, smoothing, sparse sums."""
+"""Numerics that decide, against brute force: reproducible sums, truncated fits, minimax, smoothing."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -15,12 +14,10 @@ from scipy.optimize import linprog
 from attnforge.anchors import smoothing
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.fitting import Samples, cuts_between
-from attnforge.anchors.leja import leja, newton
 from attnforge.anchors.minimax import chebyshev, minimax_values
 from attnforge.anchors.panels import Panels, lobatto
 from attnforge.anchors.reproducible import Decomposition, exponential, product
 from attnforge.anchors.smoothing import LeastSquares
-from attnforge.anchors.surplus import DEGREES, Surpluses, evaluate
 from attnforge.anchors.ties import first_of_least
 
 
@@ -188,48 +185,3 @@ def test_points_are_left_out_as_if_fitted_again(count, anchors, alpha, seed):
     found = LeastSquares(centred, wanted).left_out(alpha, share) / np.sqrt(weights)[:, None]
     again = left_out_by_fitting_again(rows, values, weights, alpha)
     assert np.allclose(found, again, rtol=1e-6, atol=1e-9)
-
-
-def smooth(z):
-    return np.stack([np.exp(z @ [0.3, -0.5, 0.2]), np.cos(z @ [1.0, 0.2, 0.4])], axis=1)
-
-
-def grown(f, inputs=3, rounds=6):
-    terms = Surpluses(f, np.ones(inputs, dtype=bool))
-    for _ in range(rounds):
-        assert terms.grow(10_000)
-    return terms
-
-
-def basis(z):
-    return np.stack([newton(leja(DEGREES), column).T for column in z.T])
-
-
-def coefficients(levels):
-    """The c_l of the combination technique."""
-    known = set(map(tuple, levels.tolist()))
-    shifts = list(itertools.product((0, 1), repeat=levels.shape[1]))
-    return {
-        level: sum((-1) ** sum(shift) * (tuple(np.add(level, shift).tolist()) in known) for shift in shifts)
-        for level in known
-    }
-
-
-def interpolated(f, level, z):
-    """Lagrange interpolation on the product of the first l + 1 Leja points of every axis."""
-    axes = [leja(degree + 1) for degree in level]
-    nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    tensor = f(nodes.reshape(-1, len(level))).reshape(*nodes.shape[:-1], -1)
-    for a, points in enumerate(axes):
-        matrix = newton(points, z[:, a]) @ np.linalg.inv(newton(points, points))
-        tensor = np.einsum("nk,k...->n...", matrix, tensor) if a == 0 else np.einsum("nk,nk...->n...", matrix, tensor)
-    return tensor
-
-
-def test_the_sum_is_what_the_combination_technique_computes():
-    terms = grown(smooth)
-    signs = coefficients(terms.levels)
-    assert sum(signs.values()) == 1
-    z = np.random.default_rng(0).uniform(-1, 1, size=(50, 3))
-    wanted = sum(sign * interpolated(smooth, level, z) for level, sign in signs.items() if sign)
-    assert evaluate(terms.levels, terms.surpluses, basis(z)) == pytest.approx(wanted, abs=1e-11)

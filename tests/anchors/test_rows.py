@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.binomial import Binomial
 from attnforge.anchors.edges import Edge
-from attnforge.anchors.hermite import HermiteRow, centred, coefficient_size, hermite_plan, hermite_values
+from attnforge.anchors.hermite import HermiteRow, hermite_plan, hermite_values
 from attnforge.anchors.leja import leja, newton
 from attnforge.anchors.mesh import Spacing
 from attnforge.anchors.panels import Panels
 from attnforge.anchors.saturation import ghosts_for, sharpness_for
 from attnforge.lemmas.saturation import reproduction, saturation
-from attnforge.targets.expression import evaluate, parse
-from attnforge.targets.expression.polynomial import polynomial
 
 X = np.linspace(-1.0, 1.0, 41)
 
@@ -146,9 +144,6 @@ def test_meshes_have_the_gap_that_an_edge_asks_for_and_grow_gently(order, gap, g
     assert len(spacing.anchors(0.5, growth, 0)) > len(plain) > len(spacing.anchors(2.0, growth, 0))
 
 
-UNIT_BOX = (-1.0, 1.0)
-
-
 def weights(row, x):
     u = (x - row.middle) / row.spacing
     scores = row.sharpness * (2 * row.steps * u[:, None] - row.steps**2)
@@ -161,38 +156,6 @@ def head(values, rows, points):
     for row, x in zip(rows, points, strict=True):
         values = np.moveaxis(np.tensordot(weights(row, x), values, (1, 0)), 0, -1)
     return values
-
-
-def planned(text, names, box, tol):
-    found = polynomial(parse(text), names)
-    coefficients = centred(found, [(a + b) / 2 for a, b in box])
-    part = tol / len(box) / coefficient_size(coefficients, [(b - a) / 2 for a, b in box])
-    rows = [hermite_plan(a, b, degree, part) for (a, b), degree in zip(box, found.degrees, strict=True)]
-    return coefficients, rows
-
-
-def sup_error(text, names, box, rows, values):
-    points = [np.linspace(a, b, 4001 if len(box) == 1 else 151) for a, b in box]
-    grid = np.meshgrid(*(x.astype(np.longdouble) for x in points), indexing="ij")
-    wanted = evaluate(parse(text), dict(zip(names, grid, strict=True)))
-    return float(np.abs(head(values, rows, points) - wanted).max())
-
-
-PLANS = [
-    ("x", [UNIT_BOX], 2e-15, 25), ("x^3", [UNIT_BOX], 2e-15, 29), ("x^3 - x", [(-2.0, 2.0)], 1e-13, 32),
-    ("x^3 - x", [(-2.0, 2.0)], 1e-3, 12), ("x^3 - x", [(3.0, 9.0)], 1e-9, 25), ("x^8", [UNIT_BOX], 1e-11, 32),
-    ("128*x^8 - 256*x^6 + 160*x^4 - 32*x^2 + 1", [UNIT_BOX], 1e-11, 48), ("x^12", [UNIT_BOX], 1e-12, 38),
-    ("x^8 - x^5/3 + pi*x^2", [UNIT_BOX], 1e-11, 48), ("7", [UNIT_BOX], 1e-13, 25),
-    ("x*y", [UNIT_BOX, UNIT_BOX], 1e-13, 32), ("(x - 2*y)^3 + 5", [(0.0, 1.0), (-1.0, 3.0)], 1e-10, 32),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "box", "tol", "anchors"), PLANS)
-def test_a_planned_row_reproduces_the_polynomial(text, box, tol, anchors):
-    names = ("x", "y")[: len(box)]
-    coefficients, rows = planned(text, names, box, tol)
-    assert max(row.count for row in rows) <= anchors
-    assert sup_error(text, names, box, rows, hermite_values(coefficients, rows)) <= tol
 
 
 @settings(max_examples=40, deadline=None)

@@ -53,31 +53,12 @@ def test_measuring_and_attacking_against_another_target(net, wave):
     assert callable_.error <= wave.certificate.bound * 1.001
 
 
-def test_an_attack_reaches_what_measure_finds_and_says_what_is_left(wave):
-    found = af.attack(wave, seconds=None, evaluations=12_000)
-    assert af.measure(wave, points=2000).sup * (1 - 1e-9) <= found.error
-    assert found.error <= found.largest_left <= wave.certificate.bound
-    assert found.pruned > 0.9
-
-
 def test_the_rounding_of_the_dtype_counts_in_an_attack():
     single = af.compile("sin(5*x)", {"x": (-1, 1)}, 1e-4, dtype="float32")
     found, rounding = af.attack(single, seconds=None, evaluations=4000), single.certificate.parts["rounding"]
     alone = float(np.abs(single(found.at) - single.target.values(found.at.astype(np.longdouble))).item())
     assert found.error == pytest.approx(alone, abs=2 * rounding)
     assert af.measure(replace(single, dtype="float64"), points=2000).sup < found.error <= single.certificate.bound
-
-
-def test_an_attack_does_not_trust_the_certificate(wave):
-    lie = replace(wave.certificate, bound=wave.certificate.bound / 10, estimate=None)
-    forged = replace(wave, certificate=lie)
-    assert af.attack(forged, seconds=None, evaluations=2000).error > lie.bound
-
-
-def test_an_attack_ends_with_its_time(wave, clock):
-    clock.tick = 0.01
-    assert 0 < af.attack(wave, seconds=0.3).error <= wave.certificate.bound
-    assert clock.now < 0.6
 
 
 POINTS = np.linspace(-1, 1, 20)

@@ -153,18 +153,6 @@ def test_sentinels_are_seen_without_claims_and_target() -> None:
     assert any("no sentinel at its lower end" in f.cause for f in found.faults)
 
 
-def test_too_many_anchors_for_float16_and_float32() -> None:
-    net = C.truncated_linear([1.0], 0, 2, 4, anchors=400)
-    assert af.diagnose(net, points=256).healthy
-    (fault,) = af.diagnose(net, points=256, dtype="float16").faults
-    assert fault.signature == "lost argmax"
-    overflow = af.diagnose(C.truncated_linear([1.0], 0, -1, 1, anchors=4000), points=256, dtype="float16")
-    assert [f.signature for f in overflow.faults] == ["score overflow"]
-    (fault,) = af.diagnose(C.truncated_linear([1.0], 0, -1, 1, anchors=2000), points=256, dtype="float16").faults
-    assert "2,000 keys are too many for float16" in fault.cause
-    assert all(word in fault.remedy for word in ("float64", "use at most about 511 keys a head", "gate"))
-
-
 def test_drift_either_way() -> None:
     smooth = af.diagnose(sharpened(built("max_affine hard"), 0.01))
     assert ("interpolation drift", "warning") in [(f.signature, f.severity) for f in smooth.findings]
@@ -175,25 +163,6 @@ def test_drift_either_way() -> None:
 
 
 # Attention of torch
-
-
-def test_torch_attention_anywhere() -> None:
-    torch.manual_seed(0)
-    attention, x = nn.MultiheadAttention(16, 4, batch_first=True), torch.randn(4, 10, 16)
-    with torch.no_grad():
-        attention.in_proj_weight[:32] *= 1e-3
-        attention.in_proj_bias[:32] = 0
-    assert [f.signature for f in af.diagnose(attention, x).findings] == ["uniform attention"] * 4
-    with torch.no_grad():
-        attention.in_proj_weight[:32] *= 4e3
-    assert af.diagnose(attention, x).healthy
-    with torch.no_grad():
-        attention.in_proj_weight[:] = 0
-    assert {(f.signature, f.severity) for f in af.diagnose(attention, x).findings} == {("uniform attention", "warning")}
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, batch_first=True), 2).eval()
-    seen = af.diagnose(encoder, x)
-    assert [(h.layer, h.head) for h in seen.heads] == [(i, j) for i in range(2) for j in range(4)]
-    assert not any(part._forward_pre_hooks for part in encoder.modules())
 
 
 def test_masks_token_numbers_and_none_are_passed_on() -> None:

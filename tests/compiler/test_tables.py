@@ -86,18 +86,3 @@ def test_the_error_held_out_shows_noise() -> None:
     x = RNG.uniform(size=100)
     assert held_out(POINTS, RNG.normal(size=120), 1e-2) > 0.5
     assert held_out(x, np.sin(6 * x), 1e-4) < 1e-3  # of one input, too
-
-
-REFUSED = {
-    "below rounding": (af.RefusalError, lambda: af.compile((X, np.sin(4 * X)), tol=1e-18)),
-    "beyond its points": (af.TargetError, lambda: af.compile((X, X), {"t": (-2, 2)})),
-    "no pair": (af.TargetError, lambda: af.compile((X,))),
-    "a number": (af.TargetError, lambda: af.compile(3.0, {"x": (0, 1)})),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_is_no_table_is_refused(what: str) -> None:
-    kind, call = REFUSED[what]
-    with refused(kind):
-        call()

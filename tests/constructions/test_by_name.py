@@ -25,7 +25,8 @@ WRONG = {
             {"a": 1, "b": 1}, {"a": 2, "b": 1}, {"w": [np.nan]}, {"w": [[[1.0]]]}, {"w": []}, {"w": "abc"},
             {"t": np.inf}, {"t": [[0.0]]}, {"w": np.ones((2, 3)), "t": np.ones(5)}, {"a": np.nan},
             {"layout": "sparse"}, {"dtype": "float8"}, {"output": 3, "outputs": 2}, {"output": "a"}, {"outputs": "a"},
-            {"domain": (0, 1)}, {"domain": af.Box([-1, -1, -1], [1, 1, 1]), "w": [1.0, -1.0]},
+            {"domain": (0, 1)}, {"domain": af.Box([-1, -1, -1], [1, 1, 1]), "w": [1.0, -1.0]}, {"a": -np.inf},
+            {"a": [-1]}, {"w": 1.0}, {"w": np.ones((3, 2)), "domain": af.Box(-1, 1, shape=(4, 2))},
         )
     },
     **{

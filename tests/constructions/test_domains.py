@@ -40,13 +40,6 @@ def test_a_formula_as_text_is_its_own_callable(make) -> None:
     assert make("a*b", domain)(x) == pytest.approx(make(product, domain)(x), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["two_layer", "softmax_tail", "table"])
-def test_a_formula_is_compiled_by_name_and_its_regularity_is_proved(name) -> None:
-    net = af.compile("sin(3*x)", {"x": (0, 1)}, tol=0.05, construction=name)
-    assert (net.construction, net.certificate.status) == (name, "proved")
-    assert af.measure(net, points=2000).sup <= net.certificate.bound <= 0.05
-
-
 def test_a_table_of_samples_that_cannot_be_had_is_refused() -> None:
     with refused(af.RefusalError):
         af.compile("abs(x - 1/3)", {"x": (0, 1)}, tol=1e-12, construction="table")

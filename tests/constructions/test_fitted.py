@@ -1,4 +1,4 @@
-"""Fitted constructions by name: tolerances, counts, given terms, and arguments that make no sense."""
+"""Fitted constructions by name: tolerances, counts, and arguments that make no sense."""
 
 from __future__ import annotations
 
@@ -103,22 +103,6 @@ def test_networks_by_name_beyond_max_bytes_are_refused_with_what_they_take(build
     with refused(af.RefusalError):
         build(max_bytes=100, effort="low")
     assert build(max_bytes=10**8, effort="low").anchors >= 4
-
-
-def test_given_terms():
-    net = made.additive(TERMS, CUBE, tol=1e-7)
-    assert net.heads == 2
-    assert net.reason.startswith("A sum of 2 terms, as given")
-    points = np.random.default_rng(0).uniform(-1, 1, size=(500, 3))
-    wanted = np.sin(5 * points[:, 0]) + points[:, 1] * np.exp(points[:, 2])
-    assert np.abs(net(points) - wanted).max() <= 1e-7
-    assert made.additive(tuple(TERMS), CUBE, tol=1e-3).heads == 2
-
-
-@pytest.mark.parametrize("terms", [[([0], 3)], [([7], np.sin)], [np.sin], [([0, 0], np.sin)]])
-def test_wrong_pairs(terms):
-    with refused(af.TargetError):
-        made.additive(terms, CUBE, tol=1e-3)
 
 
 def test_terms_whose_shapes_do_not_add_up():

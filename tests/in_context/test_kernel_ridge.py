@@ -1,9 +1,8 @@
-"""Kernel ridge regression in context: one head a step, against the closed form and scikit-learn."""
+"""Kernel ridge regression in context: one head a step, against the closed form."""
 
 import numpy as np
 import pytest
 import torch
-from sklearn import kernel_ridge
 
 import attnforge as af
 from attnforge.in_context import KernelRidge
@@ -39,14 +38,6 @@ def test_coefficients_are_the_closed_form(net):
     certificate = net.certify(x, y)
     assert drift(net, x, y) <= certificate.bound <= 1e-11
     assert np.linalg.norm(net(x, y) - closed_form(x, y)) <= certificate.minimiser <= 1e-9
-
-
-def test_it_is_scikit_learns(net):
-    judge = kernel_ridge.KernelRidge(alpha=ALPHA, kernel="rbf", gamma=1 / (2 * H * H))
-    (x, y), (queries, _) = examples(), examples(7, seed=1)
-    judge.fit(x, y)
-    assert np.abs(net(x, y) - judge.dual_coef_).max() <= 1e-11
-    assert np.abs(net.predict(x, y, queries) - judge.predict(queries)).max() <= 1e-10
 
 
 def test_trajectories_batches_and_torch(net):

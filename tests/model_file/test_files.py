@@ -8,7 +8,7 @@ import pytest
 
 import attnforge as af
 from attnforge.network import content_digest, flatten
-from tests.attacks.files import join, raw, split
+from tests.attacks.files import join, split
 from tests.catalogue import network
 from tests.refusals import refused
 
@@ -75,15 +75,6 @@ def test_an_altered_file_is_not_loaded(saved, tmp_path):
     for other in (altered, {key: value for key, value in metadata.items() if key != "digest"}):
         with refused(af.FileFormatError):
             af.load(join(path, other, arrays))
-
-
-def test_what_is_no_file_is_refused(tmp_path):
-    is_refused(raw(tmp_path / "net", b"{}", length=2**60))
-    is_refused(tmp_path / "nowhere")
-    is_refused(tmp_path)
-    is_refused(raw(tmp_path / "net", b'{"__metadata__": {}, "__metadata__": {}}'))
-    twice = json.dumps({"__metadata__": {"attnforge": '{"format": 3, "format": 3}'}})
-    is_refused(raw(tmp_path / "net", twice.encode()))
 
 
 def edited(metadata, part, change):

@@ -19,7 +19,6 @@ from tests.refusals import refused
 
 NAMES = ("x", "y", "z[0]", "z[1]")
 BITS = 160
-H = np.longdouble(1e-5)
 laws = settings(derandomize=True, deadline=None, max_examples=250)
 
 numbers = st.one_of(
@@ -103,29 +102,10 @@ def test_slopes_lie_in_the_enclosed_derivative(node, box, name):
         assert ((ends[1] - ends[0]) / (right - left)).overlaps(slope)
 
 
-@pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if function.arity])
-def test_each_function_against_its_differences(name):
-    """All arguments in turn, at points where every function is smooth."""
-    if name == "trigamma":
-        return  # the one without a rule: below
-    arity = len(NAMES) if FUNCTIONS[name].variadic else FUNCTIONS[name].arity
-    point = dict(zip(NAMES, map(np.longdouble, (0.3, 0.2, 0.7, 0.6)), strict=True))
-    node = Apply(name, tuple(map(Variable, NAMES[:arity])))
-    for each in NAMES[:arity]:
-        expected = evaluate(derivative(node, each), point)
-        assert abs(_difference(node, point, each, -H, H) - float(expected)) < 1e-6
-
-
 def test_the_derivative_without_a_rule_is_undefined():
     slope = derivative(parse("trigamma(x)"), "x")
     assert np.isnan(evaluate(slope, {"x": 1.0}))
     assert enclose(slope, {"x": arb(1)}).is_nan()
-
-
-def _difference(node, point, name, before, after):
-    low, high = (evaluate(node, point | {name: point[name] + step}) for step in (before, after))
-    with np.errstate(all="ignore"):
-        return float((high - low) / (after - before))
 
 
 SLOPES = {

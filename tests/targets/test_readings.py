@@ -127,23 +127,6 @@ def test_clamps_of_tokens_by_hand():
     assert (form.weights.mid.tolist(), form.weights.rad.any(), float(form.lower.mid)) == ([[0.1, 0.2]], False, -0.7)
 
 
-WRONG_CLAMPS = {
-    "no room": ([1.0], 0.0, 1, 1), "ends swapped": ([1.0], 0.0, 2, 1), "NaN": ([np.nan], 0.0, -1, 1),
-    "infinite": ([1.0], np.inf, -1, 1), "no end": ([1.0], 0.0, -np.inf, 1), "a list as end": ([1.0], 0.0, [-1], 1),
-    "text": ("w", 0.0, -1, 1), "empty": ([], 0.0, -1, 1), "a number": (1.0, 0.0, -1, 1),
-    "a matrix": ([1.0], [[0.0]], -1, 1),
-    "other rows": (np.ones((2, 1)), np.ones(3), -1, 1), "other tokens": (np.ones((3, 2)), 0.0, -1, 1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", WRONG_CLAMPS)
-def test_wrong_clamps(name):
-    for build in (af.constructions.truncated_linear, af.constructions.gate):
-        with refused():
-            more = {"anchors": 5} if build is af.constructions.truncated_linear else {}
-            build(*WRONG_CLAMPS[name], domain=af.Box(-1, 1, shape=(4, 2)), **more)
-
-
 # Branches.
 
 MEETING = [

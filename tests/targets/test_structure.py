@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 import attnforge as af
 from tests.refusals import refused
 
-K = np.arange(1, 11)
-
 
 def cube(axes, lower=-1.0):
     return af.Box(lower, 1, shape=(axes,))
@@ -163,7 +161,7 @@ def test_given_terms_are_asked_inside_of_their_own_ranges_only():
 
 WRONG_PAIRS = [
     ([], np.sin), ([0, 0], np.sin), ([3], np.sin), ([-1], np.sin), ([0.0], np.sin), ("0", np.sin), (0, np.sin),
-    ([0], "sin"), ([0],), ([0], np.sin, np.cos), None,
+    ([0], "sin"), ([0],), ([0], np.sin, np.cos), None, np.sin, ([0], 3),
 ]  # fmt: skip
 
 

@@ -32,11 +32,6 @@ def errors(network: Network, target: Any, y: np.ndarray, tokens: int | None = No
     return np.abs(found - wanted if target.outputs is not None else found[..., 0] - wanted)
 
 
-def sup_error(net: Any, steps: int) -> float:
-    """The largest error of a network of a truncated linear function."""
-    return float(errors(net.network, net.target, forms(net.target.lower, net.target.upper, steps)).max())
-
-
 def scores(network: Network, x: np.ndarray, head: int = 0) -> np.ndarray:
     """The scores (query, key) of one head on one input (n, d), from W_Q, W_K and the keys, less the first key's."""
     state, one = apply_layer(network.layers[0], x), network.heads[head]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import attnforge as af
 from tests.refusals import refused
-from tests.theorems.measuring import errors, forms, scores, sup_error
+from tests.theorems.measuring import errors, forms, scores
 
 MAKE = af.constructions
 LAYOUTS = ("memory", "literal")
@@ -73,13 +73,6 @@ def test_the_literal_layout_has_the_papers_features():
     np.testing.assert_allclose(first[:, 8], anchors)
 
 
-@pytest.mark.parametrize("c", [1.4, 2.0, 2.7, 5.0, 36.7])
-@pytest.mark.parametrize("grid", ["closed", "open"])
-def test_the_bound_of_one_head_is_close_to_its_error(c, grid):
-    net = one_head(anchors=20, c=c, grid=grid)
-    assert net.certificate.bound <= 1.03 * sup_error(net, 40)
-
-
 # Several heads
 
 
@@ -125,13 +118,6 @@ def test_the_literal_sequence_is_the_input_and_one_hot_positions():
     np.testing.assert_array_equal(network.layers[0].constant, np.hstack([np.zeros((8, 2)), np.eye(8)]))
     np.testing.assert_array_equal(network.layers[0].terms[0].map, np.eye(2, 10))
     assert not any(one.key[:2].any() or one.value[:2].any() for one in network.heads)  # they read positions only
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 16])
-@pytest.mark.parametrize(("r", "c"), [(1, 4.0), (1, 36.7), (2, 2.7), (3, 2.0)])
-def test_the_bound_of_several_heads_is_close_to_their_error(count, r, c):
-    net = heads(tokens=12, count=count, r=r, c=c)
-    assert net.certificate.bound <= 2 * sup_error(net, count * (12 - 2 * r))
 
 
 # The gate
