@@ -24,6 +24,8 @@ PYTHON = [page for page in GUIDE if any(block.language == "python" for block in 
 SHELL = [page for page in GUIDE if any(block.language == "console" for block in blocks(page.read_text("utf-8")))]
 SHOWN = {"text", "bibtex", ""}  # what is printed, or quoted
 
+LONG = ("docs/explorer.md", "docs/in-context.md", "docs/limits.md", "docs/scaling.md")  # the gate leaves them to --all
+
 COMMANDS = ("./run", "attnforge", "python -m attnforge")
 SCHEDULER = "tcp://127.0.0.1:8786"
 EXPECTED = re.compile(r"# -> (.*)")
@@ -31,6 +33,11 @@ EXPECTED = re.compile(r"# -> (.*)")
 
 def name(page: Path) -> str:
     return page.relative_to(CHECKOUT).as_posix()
+
+
+def cases(pages: list[Path]) -> list[Any]:
+    """Pages as parameters of a test that runs them."""
+    return [pytest.param(page, marks=[pytest.mark.slow] * (name(page) in LONG)) for page in pages]
 
 
 def missing(page: Path, text: str) -> list[str]:
@@ -89,12 +96,12 @@ def text(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: p
     return found.replace(SCHEDULER, request.getfixturevalue("standing_cluster"))
 
 
-@pytest.mark.parametrize("path", PYTHON, ids=name)
+@pytest.mark.parametrize("path", cases(PYTHON), ids=name)
 def test_every_block_of_python_runs(path: Path, text: str) -> None:
     assert differing(path, text) == []
 
 
-@pytest.mark.parametrize("path", SHELL, ids=name)
+@pytest.mark.parametrize("path", cases(SHELL), ids=name)
 def test_every_line_for_the_shell_runs(text: str) -> None:
     for block in blocks(text):
         if block.language == "console" and block.runs:

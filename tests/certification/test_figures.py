@@ -61,7 +61,8 @@ def test_what_differs_is_seen():
     assert changed(row, row) == []
     for move in MOVES:
         for key, value in row[move].items():
-            for other in ("refused",) if isinstance(value, str) else (value * 1.04, value * 0.89):
+            rise, fall = limits(row[move], key)
+            for other in ("refused",) if isinstance(value, str) else (value * rise * 1.01, value * fall * 0.99):
                 assert len(changed(row, row | {move: row[move] | {key: other}})) == 1
             assert len(changed(row, row | {move: {k: v for k, v in row[move].items() if k != key}})) == 1
 
