@@ -42,10 +42,10 @@ import numpy.typing as npt
 import torch
 
 import attnforge as af
-from attnforge.balls import machine as machine_of
 from attnforge.errors import AttnforgeError
-from attnforge.targets.expression import Constant, Node, Variable, evaluate, parse
-from attnforge.targets.expression.tree import fold
+from attnforge.expression import Constant, Node, Variable, evaluate, parse
+from attnforge.expression.tree import fold
+from attnforge.outward import machine as machine_of
 from scripts.journal import Line, Rng, append, machine, mend, number, one_thread, pick, read
 
 Array = npt.NDArray[np.float64]

@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import gamma, lower, precision, upper
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import Interval
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.network.layers import Layer, Rows, Term
+from attnforge.outward import gamma, lower, precision, upper
 from attnforge.targets import Box, Formula, ReluNetwork, Target
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.relu_network import Affine, Stage
 
 Array = npt.NDArray[np.float64]

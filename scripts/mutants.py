@@ -31,7 +31,7 @@ from queue import SimpleQueue
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-FOLDERS = ("attnforge/balls", "attnforge/certification")
+FOLDERS = ("attnforge/outward", "attnforge/kernel", "attnforge/certification")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".attnforge-catalogue", "__pycache__", "dist", "site")
 LIMIT = 120  # seconds of the processor for the tests of one mutant
 FIRST = (1, 12, 60, 240)  # tests of the first rounds; what is left is the last one
@@ -63,7 +63,7 @@ class Mutant:
 
 
 UNCHANGED = Mutant("attnforge/__init__.py", 1, 0, 0, "", "", 1)
-PLAIN = ["tests/balls"]  # tests that survive no change at all
+PLAIN = ["tests/outward"]  # tests that survive no change at all
 
 
 @dataclass

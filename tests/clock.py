@@ -16,7 +16,7 @@ import pytest
 
 DECIDING = (  # the modules of the package in which a clock decides what is done
     "effort",
-    "balls.branch_and_bound",
+    "outward.branch_and_bound",
     "certification.enclosure.cost",
     "compiler.page.cost",
     "measurement.judge",

@@ -14,7 +14,8 @@ PACKAGE = "attnforge"
 
 # From the bottom up. A folder may import itself and every lower row, nothing in its own row or above.
 LEVELS = (
-    "errors", "arrays display effort files parallel progress", "balls", "network targets lemmas", "anchors labels",
+    "errors", "arrays display effort files parallel progress", "outward", "expression network", "kernel",
+    "targets lemmas", "anchors labels",
     "theorems runtime certification", "export plot measurement model_file", "compiler", "experiments zoo",
     "sklearn web", "cli",
 )  # fmt: skip
@@ -24,7 +25,7 @@ DOORS = {**dict.fromkeys(("", "constructions", "in_context", "programs"), "compi
 NAMED_BY_THE_ROOT = {"experiments", "zoo"}  # loaded when they are first used; the root names them for type checkers
 
 TORCH_AT_MODULE_LEVEL = {"runtime", "measurement", "export", "experiments", "web"}
-TORCH_NEVER = set(" ".join(LEVELS[:6]).split()) - {"arrays", "targets", "runtime"}
+TORCH_NEVER = set(" ".join(LEVELS[:8]).split()) - {"arrays", "targets", "runtime"}
 
 PROVER, CHECKER = "attnforge.certification", "attnforge.certification.checker"
 CERTIFICATE = "attnforge.certification.certificate"
@@ -328,8 +329,8 @@ def misdrawn(page: str, package: list[Module]) -> list[str]:
 def test_the_diagrams_are_the_levels(name: str, package: list[Module]) -> None:
     text = (Path(__file__).resolve().parents[1] / name).read_text("utf-8")
     assert misdrawn(text, package) == []
-    assert misdrawn(text.replace("balls", "marbles"), package) == ["balls", "marbles"]
-    assert "out of order" in misdrawn(text.replace("balls", "errors", 1), package)
+    assert misdrawn(text.replace("outward", "marbles"), package) == ["outward", "marbles"]
+    assert "out of order" in misdrawn(text.replace("outward", "errors", 1), package)
 
 
 BAD: list[tuple[Rule, str, str, str]] = [
@@ -421,11 +422,11 @@ def test_most_tests_import_public_names_only() -> None:
 TAKEN = {
     "import attnforge as af\nfrom attnforge.network import Head\nfrom tests.catalogue import network": False,
     "from attnforge import in_context\nfrom attnforge.effort import UNHURRIED\nfrom attnforge.cli import app": False,
-    "from attnforge import balls": True,
+    "from attnforge import outward": True,
     "def f():\n    import attnforge.targets.formula": True,
     "from attnforge.network.apply import CHUNK": True,
     "from attnforge.effort import until": True,
-    "if TYPE_CHECKING:\n    from attnforge.balls import Balls": True,
+    "if TYPE_CHECKING:\n    from attnforge.outward import Balls": True,
 }
 
 

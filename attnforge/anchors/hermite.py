@@ -22,10 +22,10 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import ball, precision
 from attnforge.errors import DomainError, RefusalError, ToleranceError
+from attnforge.expression.polynomial import MAX_DEGREE, Polynomial
 from attnforge.lemmas.saturation import reproduction
-from attnforge.targets.expression.polynomial import MAX_DEGREE, Polynomial
+from attnforge.outward import ball, precision
 
 Array = npt.NDArray[np.float64]
 
@@ -69,8 +69,8 @@ def centred(polynomial: Polynomial, middle: Sequence[float]) -> Array:
 
     Powers of the distance from the middle of the domain cancel least. Computed with 128 bits and rounded once.
 
-    >>> from attnforge.targets.expression import parse
-    >>> from attnforge.targets.expression.polynomial import polynomial
+    >>> from attnforge.expression import parse
+    >>> from attnforge.expression.polynomial import polynomial
     >>> centred(polynomial(parse("x^2"), ["x"]), [3.0])
     array([9., 6., 1.])
     """

@@ -28,11 +28,11 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from attnforge.balls import machine
 from attnforge.errors import RefusalError, is_number
 from attnforge.lemmas.border import border_estimate
 from attnforge.lemmas.bumps import beyond_nearest_estimate, mean_offset_estimate
 from attnforge.lemmas.leakage import interpolation_estimate
+from attnforge.outward import machine
 
 Sharpness = float | str  # a number, "hard" or "tuned"
 

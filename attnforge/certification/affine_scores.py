@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, gamma
-from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.tokens import Tokens, count_roundings, inner, linear, one_layer, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Head, Linear, Network
+from attnforge.outward import Balls, Machine, Up, gamma
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]

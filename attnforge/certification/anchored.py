@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, product_up
-from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.row_of_anchors import Form, Keys, Row, read_keys, read_row
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, input_tokens, linear, one_layer
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.lemmas.border import border
 from attnforge.lemmas.disturbance import Disturbance, heads_disturbance
 from attnforge.lemmas.leakage import row_error
 from attnforge.network import Head, Linear, Network
+from attnforge.outward import Balls, Machine, add_up, product_up
 from attnforge.targets import Box, Target, TruncatedForm
 
 Array = npt.NDArray[np.float64]

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import round_to
-from attnforge.balls.arrays import TINY
-from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.certification.target_range import seen_at, target_models
 from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import CertificateError
+from attnforge.outward import round_to
+from attnforge.outward.arrays import TINY
+from attnforge.outward.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]

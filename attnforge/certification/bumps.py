@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, gamma, product_up
-from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.three_keys import bound_layer
 from attnforge.certification.tokens import Tokens, inner, linear, project, whole_input
 from attnforge.errors import CertificateError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Layer, Linear
+from attnforge.outward import Balls, Machine, add_up, gamma, product_up
 from attnforge.targets import Box, TruncatedForm
 
 Array = npt.NDArray[np.float64]

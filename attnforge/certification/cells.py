@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-from attnforge.balls import Machine, add_up
-from attnforge.balls import machine as machine_of
 from attnforge.certification.affine_scores import Scores, one_head, read_scores
 from attnforge.certification.lipschitz_cells import bound_lipschitz_cells
 from attnforge.certification.product_grid import Cells, recognised
@@ -19,6 +17,8 @@ from attnforge.certification.soft_cells import bound_soft_cells, is_enclosable, 
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network
+from attnforge.outward import Machine, add_up
+from attnforge.outward import machine as machine_of
 from attnforge.targets import Box, Formula, JointFunction, Target
 
 SAME_SHAPE, OWN = "Network and target must have the same shape", "Certify it against its own target"

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from attnforge.balls import machine
-from attnforge.balls.softmax import ULPS, ULPS_SINGLE
 from attnforge.certification.dialect import number, numbers, read, written
 from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
 from attnforge.errors import CertificateError
+from attnforge.kernel.softmax import ULPS, ULPS_SINGLE
 from attnforge.network import FEW, content_digest
+from attnforge.outward import machine
 from attnforge.targets import Target
 
 Status = Literal["proved", "conditional", "sampled"]

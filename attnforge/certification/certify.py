@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnforge.balls import Machine, add_up, machine
 from attnforge.certification.certificate import Certificate, arithmetic, target_digest
 from attnforge.certification.in_context.certify import certify_box
 from attnforge.certification.in_context.kernel import certify_average_box
@@ -21,6 +20,7 @@ from attnforge.errors import CertificateError, OutOfTimeError, RefusalError
 from attnforge.lemmas.product import factors_of
 from attnforge.lemmas.shards import ASSUMED, check_shards
 from attnforge.network import Head, Network, digest, output_shape, rounded
+from attnforge.outward import Machine, add_up, machine
 from attnforge.targets import Box, Formula, Iteration, KernelAverage, KernelSystem, PromptFormula, Target
 from attnforge.targets.joint import JointFunction
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, gamma, sum_rounding
 from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.registers import Forms, Registers
 from attnforge.certification.three_keys import PARTS, bound_layer
@@ -27,6 +26,7 @@ from attnforge.certification.tokens import count_roundings
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Network
+from attnforge.outward import Balls, Machine, Up, gamma, sum_rounding
 from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm
 from attnforge.targets.relu_network import interval_stage
 

@@ -21,7 +21,6 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import add_up, machine, round_to
 from attnforge.certification.bracket import Pieces, cut, distance
 from attnforge.certification.certify import certify
 from attnforge.certification.enclosure.degrees import degrees
@@ -31,6 +30,7 @@ from attnforge.certification.target_range import seen_at, target_models
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
 from attnforge.network import Network, apply, count_keys
+from attnforge.outward import add_up, machine, round_to
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]

@@ -20,13 +20,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, add_up, product_up
 from attnforge.certification.affine_scores import Scores, check_clear, dot
 from attnforge.certification.product_grid import Cells, ProductGrid
 from attnforge.certification.target_range import values_at
 from attnforge.errors import CertificateError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.lemmas.softmax import ratio_excess
+from attnforge.outward import Balls, Machine, Up, add_up, product_up
 from attnforge.targets import Target
 
 Array = npt.NDArray[np.float64]

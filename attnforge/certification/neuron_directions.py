@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up
 from attnforge.certification.composition import (
     Place,
     check_alone,
@@ -34,6 +33,7 @@ from attnforge.certification.three_keys import PARTS, bound_layer
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Network
+from attnforge.outward import Balls, Machine, Up
 from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm
 from attnforge.targets.relu_network import interval_stage
 

@@ -27,13 +27,13 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Balls, lower, precision
-from attnforge.balls.arrays import UNIT
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
 from attnforge.certification.target_range import values_at
 from attnforge.effort import time_is_up
 from attnforge.errors import RefusalError
 from attnforge.network import Network
+from attnforge.outward import Balls, lower, precision
+from attnforge.outward.arrays import UNIT
 from attnforge.targets import Formula, Formulas, Function, Target
 from attnforge.targets.domain import Box
 

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import MACHINES, Machine, machine
-from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.certify import certify
 from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.model_layers import run_network
@@ -32,6 +30,8 @@ from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
 from attnforge.network import Network, apply, rounded
+from attnforge.outward import MACHINES, Machine, machine
+from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.targets import AttentionHead, Box, JointFunction, PromptFormula, Target
 
 Array = npt.NDArray[np.float64]

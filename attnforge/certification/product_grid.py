@@ -15,9 +15,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls
-from attnforge.balls.arrays import UNIT
 from attnforge.errors import CertificateError
+from attnforge.outward import Balls
+from attnforge.outward.arrays import UNIT
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

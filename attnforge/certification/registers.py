@@ -37,7 +37,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Up, spectral_norm
+from attnforge.outward import Balls, Up, spectral_norm
 
 Array = npt.NDArray[np.float64]
 

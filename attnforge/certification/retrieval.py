@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, add_up, product_up
 from attnforge.certification.affine_scores import Scores, dot
 from attnforge.certification.bumps import Bumps, Coordinates, read_bumps, read_coordinates
 from attnforge.certification.scores import read_head, read_softmax
@@ -27,6 +26,7 @@ from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.bumps import furthest, product_grid
 from attnforge.lemmas.softmax import ratio_excess
 from attnforge.network import Layer, Network, Softmax
+from attnforge.outward import Balls, Machine, Up, add_up, product_up
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]

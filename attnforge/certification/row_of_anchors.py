@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, gamma
-from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.tokens import Tokens, inner, project
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Head
+from attnforge.outward import Balls, Machine, gamma
 
 Array = npt.NDArray[np.float64]
 

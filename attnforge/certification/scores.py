@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, gamma
-from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.affine_scores import Scores, check_clear, head_scores, keys_and_values
 from attnforge.certification.bumps import Bumps
 from attnforge.certification.tokens import Tokens, linear, project, whole_input
 from attnforge.errors import CertificateError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Layer, Linear, Softmax
 from attnforge.network.apply import apply_layer
+from attnforge.outward import Balls, Machine, Up, gamma
 
 Array = npt.NDArray[np.float64]
 

@@ -8,7 +8,7 @@ output by the extremes of
 $$ \sum_j e_j v_j \Big/ \sum_j e_j , \quad e_j \in [e^{lo_j}, e^{hi_j}] , $$
 attained with all $e_j$ of larger values high and all of smaller values low, or the reverse: sort by value and try every
 cut. (With many near keys, or large boxes, by their smallest and largest value.) The target's range on the box gives the
-rest. Boxes are halved (:mod:`attnforge.balls.branch_and_bound`), all at once, until none exceeds the largest error
+rest. Boxes are halved (:mod:`attnforge.outward.branch_and_bound`), all at once, until none exceeds the largest error
 seen by more than a few per cent, or splitting cannot help, or a limit is reached; the bound holds in any case.
 
 Parts: ``spacing``, what selection errs with exact scores; ``leakage``, far keys' weight times the spread of values;
@@ -23,13 +23,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up, add_up, gamma
-from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.affine_scores import Scores, dot
 from attnforge.certification.enclosure.model_layers import largest_mean
 from attnforge.certification.target_range import Range, range_of, seen_at
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
+from attnforge.outward import Up, add_up, gamma
+from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]

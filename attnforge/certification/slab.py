@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls
+from attnforge.outward import Balls
 
 Array = npt.NDArray[np.float64]
 

@@ -14,7 +14,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, add_up, product_up
 from attnforge.certification.affine_scores import OneHead, Scores, dot
 from attnforge.certification.enclosure.run import MemoryRun, evenly, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
@@ -22,6 +21,7 @@ from attnforge.certification.product_grid import Cells
 from attnforge.effort import NORMAL, Effort
 from attnforge.lemmas.softmax import ratio_excess
 from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.outward import Balls, Machine, Up, add_up, product_up
 from attnforge.parallel import Processes
 from attnforge.targets import Box, Formula
 

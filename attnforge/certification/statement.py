@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, add_up
 from attnforge.certification.certificate import LocalBound, Status
 from attnforge.effort import NORMAL, Effort
 from attnforge.network import Network
+from attnforge.outward import Machine, add_up
 from attnforge.targets import Box, Target
 
 Array = npt.NDArray[np.float64]

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up
 from attnforge.certification.tokens import count_roundings, gammas
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Head, Layer, Linear
+from attnforge.outward import Balls, Machine, Up
 
 Array = npt.NDArray[np.float64]
 Sizes = Callable[[Array], Up]  # from weights (S, r) of sources to bounds (r,) of the sums of |a_s w_s| in a run

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import MACHINES, Balls, precision
 from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.formula_models import formula_models
 from attnforge.certification.enclosure.model_layers import run_network
@@ -26,7 +25,11 @@ from attnforge.certification.enclosure.rows import Entry, entries_of
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, TargetError
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import Interval
+from attnforge.expression.tree import Apply, Constant, Node, Variable
 from attnforge.network import Attention, Head, Network, Rows
+from attnforge.outward import MACHINES, Balls, precision
 from attnforge.targets import (
     Activation,
     Affine,
@@ -37,9 +40,6 @@ from attnforge.targets import (
     Target,
     TruncatedLinear,
 )
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 Range = Callable[[Array, Array], tuple[Array, Array]]

@@ -17,16 +17,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, add_up, product_up
-from attnforge.balls.softmax import SoftmaxArithmetic
 from attnforge.certification.anchored import Problem
 from attnforge.certification.row_of_anchors import check_output
 from attnforge.certification.slab import slab
 from attnforge.certification.tokens import Tokens, inner, input_tokens, project
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.lemmas.kink import far_key, kink
 from attnforge.network import Head
+from attnforge.outward import Balls, Machine, add_up, product_up
 from attnforge.targets import TruncatedForm
 
 Array = npt.NDArray[np.float64]

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, gamma
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Linear, Network, Term
+from attnforge.outward import Balls, Machine, Up, gamma
 
 Array = npt.NDArray[np.float64]
 

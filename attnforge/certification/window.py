@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import maximum_filter, minimum_filter
 
-from attnforge.balls import MACHINES, Machine, gamma
 from attnforge.certification.tokens import Tokens, input_tokens, linear, project
 from attnforge.errors import RefusalError
 from attnforge.lemmas.window import FEWEST, TAILS, Row, half_width, rows_of
 from attnforge.network import Head, Linear, Network, constant_features
+from attnforge.outward import MACHINES, Machine, gamma
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]

@@ -23,6 +23,6 @@ def number_or_constant(text: str) -> float:
     try:
         return number(text)
     except ValueError:
-        from attnforge.targets.expression.constant import constant  # slow to import, and plain numbers do without
+        from attnforge.expression.constant import constant  # slow to import, and plain numbers do without
 
         return constant(text)

@@ -20,7 +20,7 @@ from attnforge.cli.numbers import number
 from attnforge.cli.point_files import Row, csv_place, from_npy, is_number, rows_of, text_of, unreadable
 from attnforge.cli.points import Points
 from attnforge.errors import FileFormatError, TargetError
-from attnforge.targets.expression.tree import name_problem
+from attnforge.expression.tree import name_problem
 from attnforge.targets.table import MAX_POINTS
 
 Array = npt.NDArray[np.float64]

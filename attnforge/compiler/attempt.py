@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from attnforge.balls import machine
 from attnforge.certification import Certificate
 from attnforge.compiler.budget import UNLIMITED, Budget
 from attnforge.compiler.certifying import certified
@@ -16,6 +15,7 @@ from attnforge.compiler.cost import afford
 from attnforge.compiler.finest import Finest, finest, rounded_up
 from attnforge.effort import TIME, UNFINISHED, check_time, time_is_up
 from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
+from attnforge.outward import machine
 from attnforge.targets import Target
 from attnforge.theorems.construction import Construction
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnforge.balls import machine
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
 from attnforge.certification.enclosure.cost import Cost, cost
@@ -18,6 +17,7 @@ from attnforge.compiler.targets import as_target, compared_with
 from attnforge.effort import Effort, as_effort
 from attnforge.errors import CertificateError
 from attnforge.network import Network
+from attnforge.outward import machine
 from attnforge.progress import Progress
 from attnforge.targets import PromptTarget, Target
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from attnforge.anchors.panels import chebyshev_coefficients, lobatto
-from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.effort import check_time
 from attnforge.errors import OutOfTimeError, RefusalError, ToleranceError
+from attnforge.outward import machine
 from attnforge.progress import SILENT, Watch
 from attnforge.targets import Function, Target
 from attnforge.theorems import registry

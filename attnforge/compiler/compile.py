@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import advice, attempt, finished
 from attnforge.compiler.budget import Budget, budget, check_limit, positive
 from attnforge.compiler.choice import candidates
@@ -17,6 +16,7 @@ from attnforge.compiler.prompt_formula import compile_prompt, is_prompt_formula
 from attnforge.compiler.targets import as_target
 from attnforge.effort import UNFINISHED, Effort
 from attnforge.errors import OutOfTimeError, RefusalError, TargetError, ToleranceError
+from attnforge.outward import DType, dtype_name
 from attnforge.progress import Progress
 from attnforge.targets import Formula, Formulas, Target
 from attnforge.targets.evaluation import Evaluation

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64, is_tensor, numbers
-from attnforge.balls import machine
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked
@@ -25,6 +24,7 @@ from attnforge.measurement.diagnosis import (
 )
 from attnforge.measurement.diagnosis.subject import listed_points
 from attnforge.network import Network
+from attnforge.outward import machine
 from attnforge.targets import JointFunction
 from attnforge.targets.table import Table
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from attnforge.balls import machine
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
 from attnforge.compiler.budget import UNLIMITED, Budget
@@ -26,6 +25,7 @@ from attnforge.compiler.cost import afford
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError, TargetError, ToleranceError
 from attnforge.network import Network
+from attnforge.outward import machine
 from attnforge.targets import Function, Target
 from attnforge.targets.table import Table
 from attnforge.theorems import registry

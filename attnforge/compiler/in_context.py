@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import alike, float64, is_tensor, numbers, returned, tensors
-from attnforge.balls import DType, dtype_name
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.certify import certify_box, certify_prompt
 from attnforge.compiler.compiled import OTHER, Compiled
 from attnforge.errors import DomainError, RefusalError
 from attnforge.network import Layer, Network
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Target
 from attnforge.targets.in_context import Algorithm, Features, Iteration, KernelSystem
 

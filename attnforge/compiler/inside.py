@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import MACHINES, Machine
+from attnforge.outward import MACHINES, Machine
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnforge.arrays import returned, tensors
-from attnforge.balls import DType
 from attnforge.certification import Certificate
 from attnforge.certification.in_context.kernel import certify_average, certify_average_box
 from attnforge.compiler.in_context import PromptNetwork
 from attnforge.errors import DomainError
+from attnforge.outward import DType
 from attnforge.targets.in_context import KernelAverage
 from attnforge.theorems.in_context.kernel_regression import HIDDEN, causal_network
 

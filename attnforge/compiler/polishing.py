@@ -16,7 +16,6 @@ import numpy.typing as npt
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.minimax import CLIMBS, minimax_values, polished_axis
-from attnforge.balls import machine
 from attnforge.compiler.budget import Budget, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
@@ -25,6 +24,7 @@ from attnforge.compiler.runnable import check_runnable
 from attnforge.effort import NORMAL, TIME, Effort, check_time, in_force
 from attnforge.errors import OutOfTimeError, RefusalError
 from attnforge.network import Attention, Head, Linear, Network, attention_weights, rounded
+from attnforge.outward import machine
 from attnforge.progress import Progress
 from attnforge.targets import Box
 from attnforge.theorems.tensor_heads import TensorHead, heads_network

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64, is_tensor, kind_of, numbers, returned
-from attnforge.balls import DType
 from attnforge.certification import Certificate
 from attnforge.certification.certificate import Estimate
 from attnforge.certification.in_context.prompt_formula import certify_prompt_formula
@@ -20,8 +19,9 @@ from attnforge.compiler.finest import rounded_up
 from attnforge.compiler.in_context import PromptNetwork
 from attnforge.compiler.registers import Traced
 from attnforge.errors import CertificateError, DomainError, TargetError, ToleranceError
+from attnforge.expression.parse import MEAN
+from attnforge.outward import DType
 from attnforge.targets import PromptFormula, as_box
-from attnforge.targets.expression.parse import MEAN
 from attnforge.targets.in_context.prompt_formula import FIRST, MOST
 from attnforge.theorems.prompt_formula import NAME, PART, prompt_network
 from attnforge.theorems.registers import counted

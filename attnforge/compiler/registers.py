@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
+from attnforge.expression import evaluate, parse, variables
+from attnforge.expression.tree import Node
 from attnforge.network import Attention, Network
 from attnforge.network.apply import apply_layer
-from attnforge.targets.expression import evaluate, parse, variables
-from attnforge.targets.expression.tree import Node
 
 if TYPE_CHECKING:
     from attnforge.compiler.compiled import Compiled

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import framed, gathered, is_tensor, kind_of, returned
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.inside import inside
 from attnforge.compiler.two_inputs import checked, pair, run
 from attnforge.errors import CertificateError, DomainError, TargetError
@@ -26,6 +25,7 @@ from attnforge.network import (
     layers_in,
     rows_named,
 )
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Box, JointFunction, Target
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attnforge.errors import DomainError, TargetError
+from attnforge.expression import Node, from_sympy, parse_program
+from attnforge.expression.program import is_list, is_program
 from attnforge.targets import Formula, Formulas, Function, OpenFormula, Target, as_box, as_lipschitz
 from attnforge.targets.domain import in_order
 from attnforge.targets.evaluation import Evaluation
-from attnforge.targets.expression import Node, from_sympy, parse_program
-from attnforge.targets.expression.program import is_list, is_program
 from attnforge.targets.relu_network import is_torch_module
 from attnforge.targets.table import Table, as_table
 from attnforge.targets.tracing.onnx_network import from_onnx, is_onnx_file

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from attnforge.anchors import Sharpness
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import as_layout, count_of, finish, target_of
+from attnforge.outward import DType, dtype_name
 from attnforge.theorems.bumps import BumpPlan, Collapse, Placement, check_grid, grid_sharpness
 from attnforge.theorems.softmax_tail import SoftmaxTail
 from attnforge.theorems.truncated_linear import Layout

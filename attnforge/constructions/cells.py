@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors import Adaptive, Sharpness, hard
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.compiler.mean_error import certified_in_mean
 from attnforge.constructions.finishing import as_layout, count_of, finish, target_of
 from attnforge.errors import RefusalError
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Box, JointFunction, as_box, as_lipschitz
 from attnforge.targets.joint import takes_one_input
 from attnforge.theorems.cell_averages import AveragesPlan, CellAverages, cell_averages

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from attnforge.anchors.axis_search import MOST
 from attnforge.anchors.grid_fit import MOST_ANCHORS
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.attempt import attempt
 from attnforge.compiler.budget import Asked, budget, positive
 from attnforge.compiler.certifying import certified
@@ -20,6 +19,7 @@ from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import positions_of, target_of
 from attnforge.errors import RefusalError, is_number
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Target, as_box
 from attnforge.targets.structure import given_sum
 from attnforge.theorems.construction import Construction

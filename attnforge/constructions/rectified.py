@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.constructions.finishing import count_of, finish
 from attnforge.errors import RefusalError
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Box, ReluNetwork
 from attnforge.theorems.relu_network import ReluNetworkConstruction, anchor_plan, even_plan, gate_plan
 

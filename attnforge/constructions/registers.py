@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.constructions.finishing import count_of, finish
 from attnforge.errors import DomainError, TargetError
+from attnforge.expression.simplify import of, plus, times
+from attnforge.expression.tree import Constant, Variable
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Box, Formula, as_box
-from attnforge.targets.expression.simplify import of, plus, times
-from attnforge.targets.expression.tree import Constant, Variable
 from attnforge.theorems.exponential import Exponential, ExponentialPlan
 from attnforge.theorems.logistic import Logistic, LogisticPlan
 from attnforge.theorems.multiplier import Multiplier, MultiplierPlan

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from attnforge.anchors.scattered import MOST
 from attnforge.arrays import float64
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked, budget
 from attnforge.compiler.certifying import certified
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import count_of
 from attnforge.errors import DomainError, RefusalError, TargetError
+from attnforge.outward import DType, dtype_name
 from attnforge.targets.table import Table, checked_table, column_names, merged
 from attnforge.theorems.table import TableHead
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from attnforge.anchors import Grid, Sharpness, uniform
 from attnforge.anchors import sharpness as sharpness_of
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.budget import Asked
 from attnforge.compiler.compiled import Compiled
 from attnforge.compiler.cost import afford
 from attnforge.constructions.finishing import as_layout, count_of, finish, positions_of
 from attnforge.errors import RefusalError
+from attnforge.outward import DType, dtype_name
 from attnforge.targets import Box, TruncatedLinear, as_box
 from attnforge.theorems.construction import Cost
 from attnforge.theorems.gate import Gate, GatePlan, finest_sharpness

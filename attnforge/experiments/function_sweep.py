@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import attnforge as af
-from attnforge.balls import dtype_name
 from attnforge.compiler.targets import as_target
 from attnforge.effort import Effort
 from attnforge.errors import AttnforgeError, RefusalError, TargetError
@@ -19,6 +18,7 @@ from attnforge.experiments.sweep import Outcome
 from attnforge.experiments.sweep import sweep as measured
 from attnforge.experiments.sweep_result import Sweep
 from attnforge.experiments.table import Table
+from attnforge.outward import dtype_name
 from attnforge.progress import Progress, watched
 from attnforge.targets import Target
 from attnforge.theorems import registry

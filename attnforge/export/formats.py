@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attnforge.errors import RefusalError
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 
 DTYPES = ("float64", "float32")

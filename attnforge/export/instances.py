@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import down, up
 from attnforge.certification.known_answers import Question
 from attnforge.export.vnnlib_text import property_text
+from attnforge.outward import down, up
 from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]

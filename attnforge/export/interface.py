@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnforge.balls import dtype_name
 from attnforge.errors import FileFormatError, TargetError
 from attnforge.export.formats import check_dtype
 from attnforge.files import write_folder_whole, write_whole
 from attnforge.network import Network, rounded
+from attnforge.outward import dtype_name
 from attnforge.targets import JointFunction
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from attnforge.export.interface import Exported, exported, write_folder
 from attnforge.export.lowering import Program, Step, lowered
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 SCRIPT, WEIGHTS = "model.py", "weights.npz"
 

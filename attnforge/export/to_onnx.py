@@ -12,7 +12,7 @@ from attnforge.export.interface import Exported, exported, write_file
 from attnforge.export.lowering import Program, Step, lowered
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 OPSET, IR = 18, 8  # the oldest that has all of it, so that most tools read it
 LARGEST = 2**31 - 2**20  # bytes that a protocol buffer holds

@@ -14,7 +14,7 @@ from attnforge.export.interface import Exported, exported, one_line, write_folde
 from attnforge.network import Attention, Head, Layer, Linear, Rows
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 Array = npt.NDArray[np.float64]
 

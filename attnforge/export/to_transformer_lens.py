@@ -26,7 +26,7 @@ from attnforge.labels import Labels, labels_of
 from attnforge.network import Network
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 Array = npt.NDArray[np.float64]
 

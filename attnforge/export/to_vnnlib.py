@@ -30,7 +30,7 @@ from attnforge.network import digest
 from attnforge.targets import Box, Formula, Formulas, ReluNetwork, Target, part_of
 
 if TYPE_CHECKING:
-    from attnforge.balls import DType
+    from attnforge.outward import DType
 
 WIDEST = 1e6  # margin: what is farther away is no question any more, and may not fit the dtype
 MEANING = (

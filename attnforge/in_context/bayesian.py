@@ -19,11 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from attnforge.arrays import alike
-from attnforge.balls import DType
 from attnforge.certification import Certificate
 from attnforge.compiler.in_context import InContextNetwork, queries
 from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.in_context.regression import Ridge
+from attnforge.outward import DType
 from attnforge.targets.in_context.kernel import side_by_side
 from attnforge.targets.in_context.schedule import Spectrum
 

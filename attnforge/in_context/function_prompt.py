@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64, is_tensor, kind_of, numbers, returned, tensor
-from attnforge.balls import DType, dtype_name, round_to
 from attnforge.certification import Certificate
 from attnforge.compiler.attempt import attempt
 from attnforge.compiler.certifying import certified
@@ -23,6 +22,7 @@ from attnforge.compiler.targets import as_target
 from attnforge.display import Card, Displayed
 from attnforge.errors import DomainError, RefusalError, TargetError, ToleranceError
 from attnforge.network import Network, digest
+from attnforge.outward import DType, dtype_name, round_to
 from attnforge.targets import Box, Target
 from attnforge.theorems.in_context.function_prompt import (
     AsPrompt,

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64, kind_of, numbers, returned, tensor
-from attnforge.balls import DType, add_up, dtype_name, round_to
 from attnforge.certification import Certificate
 from attnforge.certification.certify import certify as prove
 from attnforge.certification.in_context.head import bound_head_on
@@ -21,6 +20,7 @@ from attnforge.compiler.report import card as report_card
 from attnforge.display import Card, Displayed
 from attnforge.errors import DomainError, TargetError
 from attnforge.network import Network, digest
+from attnforge.outward import DType, add_up, dtype_name, round_to
 from attnforge.targets import AttentionHead, Box
 from attnforge.targets.in_context import HeadShape
 from attnforge.theorems.in_context.head_emulation import NAME, best_sharpness, frozen_head, head_tokens, prompted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.kernel import KernelNetwork, certified_average
 from attnforge.errors import TargetError
+from attnforge.outward import DType, dtype_name
 from attnforge.targets.in_context.kernel import Kernel, KernelAverage, check_kernel
 from attnforge.theorems.in_context.kernel_regression import network
 

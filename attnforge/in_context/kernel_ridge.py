@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.kernel_ridge import KernelRidgeNetwork, certified_system
 from attnforge.errors import RefusalError, TargetError
+from attnforge.outward import DType, dtype_name
 from attnforge.targets.in_context import KernelSystem
 from attnforge.targets.in_context.schedule import Spectrum, chebyshev
 from attnforge.theorems.in_context.kernel_ridge import network

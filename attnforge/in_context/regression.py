@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64
-from attnforge.balls import DType, dtype_name
 from attnforge.compiler.in_context import InContextNetwork, certified_iteration, stacked
 from attnforge.errors import DomainError, RefusalError, TargetError
 from attnforge.lemmas.link_row import Row
 from attnforge.network import Layer
+from attnforge.outward import DType, dtype_name
 from attnforge.targets.in_context import Iteration
 from attnforge.targets.in_context.algorithm import Algorithm, Link
 from attnforge.targets.in_context.features import Features

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import AttnforgeError
+from attnforge.expression import evaluate, parse, variables
 from attnforge.network import Attention, Head, Network, apply_layer
-from attnforge.targets.expression import evaluate, parse, variables
 
 Array = npt.NDArray[np.float64]
 

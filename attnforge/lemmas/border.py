@@ -21,8 +21,8 @@ from functools import lru_cache
 
 from flint import arb
 
-from attnforge.balls import add_up, ball, precision, product_up, upper
 from attnforge.lemmas.leakage import SOFTEST, mass_beyond
+from attnforge.outward import add_up, ball, precision, product_up, upper
 
 CELLS = 16  # cells a step
 

@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import add_up, ball, precision, product_up, supremum
+from attnforge.outward import add_up, ball, precision, product_up, supremum
 
 Array = npt.NDArray[np.float64]
 THETAS = np.linspace(0.0, 1.0, 401)

@@ -23,9 +23,9 @@ from functools import lru_cache
 
 from flint import arb
 
-from attnforge.balls import add_up, ball, precision, product_up, supremum, upper
 from attnforge.lemmas.leakage import SOFTEST
 from attnforge.lemmas.spacing import sigmoid
+from attnforge.outward import add_up, ball, precision, product_up, supremum, upper
 
 
 @lru_cache(maxsize=1024)

@@ -26,9 +26,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from attnforge.balls import add_up, ball, precision, product_up, upper
 from attnforge.lemmas.leakage import mass_beyond, moment_beyond
 from attnforge.lemmas.softmax import ratio_excess
+from attnforge.outward import add_up, ball, precision, product_up, upper
 
 
 @dataclass(frozen=True)

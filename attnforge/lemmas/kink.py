@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from flint import arb
 
-from attnforge.balls import ball, precision, upper
+from attnforge.outward import ball, precision, upper
 
 
 def kink(sharpness: float, disturbance: float = 0.0) -> float:

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from attnforge.balls import add_up, ball, precision, product_up, supremum, upper
 from attnforge.lemmas.spacing import spacing
+from attnforge.outward import add_up, ball, precision, product_up, supremum, upper
 
 SOFTEST = 1e-2  # below this a head spreads over more than 10 anchors a side: the bound is left at infinity
 GRID = np.linspace(0.0, 1.0, 801)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from flint import arb
 
-from attnforge.balls import ball, precision, supremum
+from attnforge.outward import ball, precision, supremum
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ since scores are sums over the groups, and the sum over a product of a product i
 belong together is read from the numbers: two are independent if every pair of their values occurs.
 
 **Rounding.** A run that takes the d softmaxes, written out, and contracts the values with them errs by no more than
-what :mod:`attnforge.balls.softmax` charges one over all N keys in B blocks of 64, if $B - 1 \ge 3(d - 1)$:
+what :mod:`attnforge.kernel.softmax` charges one over all N keys in B blocks of 64, if $B - 1 \ge 3(d - 1)$:
 - scores: $n_j$ products, not zero, of a factor are added up with $n_j - 1$ roundings of at most their sizes, together
   no more than the $n - 2$ of all sizes that $n = \sum n_j$ products are charged before their last sum, where two
   factors have any; where only one has, the sums are the same;
@@ -32,7 +32,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls.softmax import BLOCK
+from attnforge.kernel.softmax import BLOCK
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

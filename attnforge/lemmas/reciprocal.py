@@ -30,8 +30,8 @@ from functools import lru_cache
 
 from flint import acb_poly, arb, arb_mat
 
-from attnforge.balls import lower, precision, supremum, upper
 from attnforge.errors import RefusalError
+from attnforge.outward import lower, precision, supremum, upper
 
 BITS = 320  # 16 digits of errors of 1e-17 remain after the cancellations of ten nodes, with many to spare
 FEWEST, MOST = 2, 10  # nodes; with ten the error lies below the roundoff of float64

@@ -40,7 +40,7 @@ from functools import lru_cache
 
 from flint import arb
 
-from attnforge.balls import add_up, ball, precision, product_up, upper
+from attnforge.outward import add_up, ball, precision, product_up, upper
 
 SOFTEST, HARDEST = 1e-2, 100.0  # outside, the bounds are left at infinity: too many terms, or nothing to say
 NEGLIGIBLE = 60.0  # series stop at terms e^-60 below the first; the rest is bounded by a geometric series

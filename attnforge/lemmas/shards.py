@@ -6,7 +6,7 @@ $$ m = \max(m_1, m_2), \quad D = e^{m_1 - m} D_1 + e^{m_2 - m} D_2, \quad N = e^
 which does not depend on the order in which many are merged, and the mean is N / D.
 
 **Rounding.** A run that cuts k keys into P parts (shards, and blocks within them), takes one exponential of every score
-in its part, and merges the parts along any binary tree errs by no more than what :mod:`attnforge.balls.softmax` charges
+in its part, and merges the parts along any binary tree errs by at most what :mod:`attnforge.kernel.softmax` charges
 a softmax over k keys in B blocks of 64, if every part has 64 keys at least; so $P \le k/64 \le B$:
 
 - exponentials: a weight is the product of one in its part and of one for each merge on its way, at most $P - 1$ of
@@ -40,8 +40,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls.softmax import BLOCK
 from attnforge.errors import RefusalError
+from attnforge.kernel.softmax import BLOCK
 
 Array = npt.NDArray[np.float64]
 

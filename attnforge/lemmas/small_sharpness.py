@@ -30,7 +30,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from attnforge.balls import up
+from attnforge.outward import up
 
 ORDERS = 40  # terms of the series that are added up one by one
 CIRCLES = tuple(2.0 ** (i / 4) for i in range(-2, 15))  # theta from 0.7 to 11

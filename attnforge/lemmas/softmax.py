@@ -8,7 +8,7 @@ The mass p of a set of keys moves by at most $(e^{2d} - 1)\,p(1-p)$: its log-odd
 
 from __future__ import annotations
 
-from attnforge.balls import ball, precision, upper
+from attnforge.outward import ball, precision, upper
 
 
 def ratio_excess(disturbance: float) -> float:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from flint import arb
 
-from attnforge.balls import ball, precision, upper
+from attnforge.outward import ball, precision, upper
 
 
 @lru_cache(maxsize=4096)

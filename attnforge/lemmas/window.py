@@ -34,8 +34,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls.arrays import two_product, two_sum
 from attnforge.lemmas.product import column_groups, places
+from attnforge.outward.arrays import two_product, two_sum
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from attnforge.expression import derivative, evaluate
 from attnforge.network import Network, rounded
 from attnforge.targets import Box, Formula, JointFunction, Target
-from attnforge.targets.expression import derivative, evaluate
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
 from attnforge.certification.certificate import Certificate
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file.stored import KEY, READ, StoredModel
 from attnforge.network import Network, check_architecture, content_digest, digest, unflatten
+from attnforge.outward import machine
 from attnforge.targets import PromptTarget, target_from_data
 
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it

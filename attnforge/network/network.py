@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine, round_to
 from attnforge.display import Card, Displayed
 from attnforge.errors import FileFormatError, RefusalError, TargetError
 from attnforge.network.apply import apply
@@ -17,6 +16,7 @@ from attnforge.network.architecture import check_architecture
 from attnforge.network.describe import describe
 from attnforge.network.flatten import CLAIM, flatten, is_weight, unflatten_context, unflatten_layers
 from attnforge.network.layers import Attention, Head, Layer, Linear
+from attnforge.outward import machine, round_to
 
 Array = npt.NDArray[np.float64]
 

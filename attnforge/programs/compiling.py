@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attnforge.balls import DType, dtype_name
 from attnforge.certification.programs import certify_program
 from attnforge.errors import CertificateError, RefusalError, TargetError
+from attnforge.outward import DType, dtype_name
 from attnforge.programs.library import Entry
 from attnforge.programs.running import ProgramNetwork
 from attnforge.targets.programs.causal import causal as made_causal

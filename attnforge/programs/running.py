@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import entries
-from attnforge.balls import DType, dtype_name
 from attnforge.certification.programs import ProgramCertificate, certify_program
 from attnforge.display import Card, Displayed, shares
 from attnforge.errors import CertificateError, DomainError
 from attnforge.labels import Labels as NetworkLabels
 from attnforge.labels import named_graph
 from attnforge.network import Attention, CausalGraph, Network, count_keys, count_parameters
+from attnforge.outward import DType, dtype_name
 from attnforge.programs.labels import program_labels
 from attnforge.programs.trace import Trace, trace_of
 from attnforge.targets.function import check_importable

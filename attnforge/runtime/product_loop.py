@@ -4,7 +4,7 @@ $e^t = 2^k e^r$ with k the whole number nearest to $t/\ln 2$ and $r = t - k \ln 
 first, times k, is exact. In float64 the Taylor polynomial of degree 12 errs by at most $0.3466^{13}/13! < 2^{-52}/100$
 relatively, in float32 that of degree 7 by $0.3466^8/8! < 2^{-23}/20$; r by half a unit of $2^{-54}$ or $2^{-25}$; and
 the sum $1 + r(1 + r(\dots))$ rounds like $e^r$, whose smaller terms are rounded before: together below 2 units in the
-last place, where certificates charge 4 and more (:mod:`attnforge.balls.softmax`). k is added to the exponent's bits.
+last place, where certificates charge 4 and more (:mod:`attnforge.kernel.softmax`). k is added to the exponent's bits.
 All of it is arithmetic on whole rows, which compilers vectorise; a library's exponential is called entry by entry.
 Queries are taken in blocks, along rows, that caches hold.
 """

@@ -14,7 +14,7 @@ from attnforge.compiler import Compiled
 from attnforge.compiler import compile as compile_table
 from attnforge.constructions import table
 from attnforge.errors import RefusalError, TargetError
-from attnforge.targets.expression.tree import name_problem
+from attnforge.expression.tree import name_problem
 from attnforge.targets.table import merged
 
 Array = npt.NDArray[np.float64]

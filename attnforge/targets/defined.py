@@ -9,15 +9,15 @@ from typing import TypeGuard
 import numpy as np
 from flint import arb
 
-from attnforge.balls import precision
 from attnforge.errors import TargetError
+from attnforge.expression import Apply, Node, to_text, variables
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.functions import function_of, is_joined
+from attnforge.expression.intervals import Interval, is_undefined
+from attnforge.expression.limits import MAX_NODES
+from attnforge.expression.tree import bottom_up, children, joined, size
+from attnforge.outward import precision
 from attnforge.targets.domain import Box
-from attnforge.targets.expression import Apply, Node, to_text, variables
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.functions import function_of, is_joined
-from attnforge.targets.expression.intervals import Interval, is_undefined
-from attnforge.targets.expression.limits import MAX_NODES
-from attnforge.targets.expression.tree import bottom_up, children, joined, size
 
 CELLS = 1024  # of the box, on which formulas and derivatives are enclosed
 SHOWN = 80  # characters of a subexpression quoted in a reason
@@ -48,7 +48,7 @@ def has_values(tree: Node, box: Mapping[str, Interval], most: int = CELLS) -> bo
 
     A box on which some function may leave its domain is halved along the widest input of that function's argument.
 
-    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.expression import parse
     >>> box = {"x": Interval(arb(-1), arb(1))}
     >>> has_values(parse("log(x^2 - x + 1)"), box), has_values(parse("exp(log((x - 0.2)^2 - 1e-10))"), box)
     (True, False)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from attnforge.arrays import float64
 from attnforge.errors import DomainError, TargetError
-from attnforge.targets.expression.constant import EXAMPLES, constant
+from attnforge.expression.constant import EXAMPLES, constant
 
 Array = npt.NDArray[np.float64]
 

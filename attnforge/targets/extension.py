@@ -13,14 +13,14 @@ from typing import TypeGuard
 
 import numpy as np
 
-from attnforge.balls import precision
+from attnforge.expression import Apply, Constant, Node, Variable, evaluate
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.limits import MAX_EXPONENT
+from attnforge.expression.simplify import of, over, raised, times
+from attnforge.expression.tree import bottom_up, fold, varies
+from attnforge.outward import precision
 from attnforge.targets.defined import cells, shown
 from attnforge.targets.domain import Box
-from attnforge.targets.expression import Apply, Constant, Node, Variable, evaluate
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.limits import MAX_EXPONENT
-from attnforge.targets.expression.simplify import of, over, raised, times
-from attnforge.targets.expression.tree import bottom_up, fold, varies
 
 POINTS = 256  # at random: a formula without a value at one of them lacks it on more than a thin set
 PRODUCTS = ("*", "/", "^", "-")
@@ -34,7 +34,7 @@ def continuous(tree: Node, names: Sequence[str], domain: Box) -> tuple[Node, str
 
     An extension fills a thin set: at random points of the domain the formula itself must have values.
 
-    >>> from attnforge.targets.expression import parse, to_text
+    >>> from attnforge.expression import parse, to_text
     >>> found, said = continuous(parse("sin(x)/x"), ("x",), Box([-1], [1]))
     >>> to_text(found), said
     ('sinc(x)', 'sin(x)/x is taken as its continuous extension at 0')

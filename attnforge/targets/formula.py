@@ -9,12 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from flint import arb
 
-from attnforge.balls import Balls, add_up, precision, upper
 from attnforge.effort import check_time
 from attnforge.errors import TargetError
-from attnforge.targets.defined import cells, check_defined, check_joined
-from attnforge.targets.domain import Box
-from attnforge.targets.expression import (
+from attnforge.expression import (
     Node,
     derivative,
     enclose,
@@ -25,13 +22,16 @@ from attnforge.targets.expression import (
     truncated_linear_form,
     variables,
 )
-from attnforge.targets.expression.evaluate import joined_bounds
-from attnforge.targets.expression.functions import FUNCTIONS
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.linear import why_not_truncated_linear
-from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
-from attnforge.targets.expression.rectified import rectified
-from attnforge.targets.expression.tree import joined, name_problem, unified
+from attnforge.expression.evaluate import joined_bounds
+from attnforge.expression.functions import FUNCTIONS
+from attnforge.expression.intervals import Interval
+from attnforge.expression.linear import why_not_truncated_linear
+from attnforge.expression.points import accurate_values, careful_values, enclosed_values
+from attnforge.expression.rectified import rectified
+from attnforge.expression.tree import joined, name_problem, unified
+from attnforge.outward import Balls, add_up, precision, upper
+from attnforge.targets.defined import cells, check_defined, check_joined
+from attnforge.targets.domain import Box
 from attnforge.targets.extension import continuous
 from attnforge.targets.regularity import Lipschitz
 from attnforge.targets.relu_network import Activation, Affine, ReluNetwork

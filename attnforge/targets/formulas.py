@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attnforge.balls import Balls
 from attnforge.errors import TargetError
+from attnforge.expression import Node, parse_program, program_text, to_text, variables
+from attnforge.expression.evaluate import evaluate_joined
+from attnforge.expression.limits import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES, PROGRAM
+from attnforge.expression.points import accurate_values, careful_values, enclosed_values
+from attnforge.expression.program import is_list
+from attnforge.expression.tree import bottom_up, children, depth, joined, size, unified
+from attnforge.outward import Balls
 from attnforge.targets.defined import check_defined, check_joined
 from attnforge.targets.domain import Box
-from attnforge.targets.expression import Node, parse_program, program_text, to_text, variables
-from attnforge.targets.expression.evaluate import evaluate_joined
-from attnforge.targets.expression.limits import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES, PROGRAM
-from attnforge.targets.expression.points import accurate_values, careful_values, enclosed_values
-from attnforge.targets.expression.program import is_list
-from attnforge.targets.expression.tree import bottom_up, children, depth, joined, size, unified
 from attnforge.targets.formula import Formula, input_names
 from attnforge.targets.graph import Conditions, register, substituted
 from attnforge.targets.regularity import Lipschitz

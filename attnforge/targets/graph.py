@@ -27,14 +27,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import lower as from_below
-from attnforge.balls import precision, upper
 from attnforge.effort import check_time
 from attnforge.errors import TargetError
-from attnforge.targets.expression.canonical import Canonical
-from attnforge.targets.expression.derivative import derivative
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import (
+from attnforge.expression.canonical import Canonical
+from attnforge.expression.derivative import derivative
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import (
     UNDEFINED,
     Interval,
     absolute,
@@ -43,10 +41,12 @@ from attnforge.targets.expression.intervals import (
     is_undefined,
     multiply,
 )
-from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.ranges import is_large, least_on, range_on
-from attnforge.targets.expression.simplify import plus, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, variables
+from attnforge.expression.linear import COEFFICIENT_BITS
+from attnforge.expression.ranges import is_large, least_on, range_on
+from attnforge.expression.simplify import plus, times
+from attnforge.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, variables
+from attnforge.outward import lower as from_below
+from attnforge.outward import precision, upper
 from attnforge.targets.structure.ridge import linear, rewritten
 from attnforge.targets.structure.summands import summands
 
@@ -208,7 +208,7 @@ def canonical_on(sides: Mapping[str, Interval], conditions: Conditions = ()) -> 
 class Graph:
     """Steps and outputs over a box of inputs, where ``conditions`` hold.
 
-    >>> from attnforge.targets.expression.parse import parse
+    >>> from attnforge.expression.parse import parse
     >>> box = [Interval(arb(0), arb(1)), Interval(arb(1), arb(2))]
     >>> graph = Graph(box, [parse("sin(r[1] + r[2])"), parse("r[3]*r[2]")], [parse("2*r[4]")])
     >>> composed = graph.compose([0, 0, 1e-3, 0])

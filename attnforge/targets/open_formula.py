@@ -12,17 +12,17 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.arrays import float64, framed, gathered
-from attnforge.balls import lower, precision, upper
 from attnforge.errors import DomainError, RefusalError, is_whole
+from attnforge.expression import Node, program_text
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import Interval
+from attnforge.expression.points import careful_values
+from attnforge.expression.ranges import range_on
+from attnforge.expression.tree import Apply, bottom_up, joined
+from attnforge.outward import lower, precision, upper
 from attnforge.targets.comparing import compared
 from attnforge.targets.defined import shown
 from attnforge.targets.domain import Box, in_order
-from attnforge.targets.expression import Node, program_text
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.points import careful_values
-from attnforge.targets.expression.ranges import range_on
-from attnforge.targets.expression.tree import Apply, bottom_up, joined
 from attnforge.targets.formula import Formula
 from attnforge.targets.formulas import Formulas, formula_target
 
@@ -41,7 +41,7 @@ class OpenFormula:
     ``scalar``: there is one, and its value is a number and not an array. ``origin`` is the function of a point (d,)
     that they were read from; None where they were written as text.
 
-    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.expression import parse
     >>> wave = OpenFormula((parse("sin(x)*y"),), ("x", "y"), scalar=True)
     >>> float(wave(x=0.5, y=2)), wave([[0.5, 2], [0, 1]]).tolist()
     (0.958851077208406, [0.958851077208406, 0.0])

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls
 from attnforge.errors import TargetError
+from attnforge.outward import Balls
 from attnforge.targets.domain import Box
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data
 

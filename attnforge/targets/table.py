@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from attnforge.arrays import float64
 from attnforge.errors import DomainError, TargetError
+from attnforge.expression.tree import name_problem
 from attnforge.targets.domain import Box, as_box
-from attnforge.targets.expression.tree import name_problem
 from attnforge.targets.target import AnyArray, Target, TruncatedForm
 
 MAX_POINTS = 10_000_000

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import float64
-from attnforge.balls import Balls
 from attnforge.errors import DomainError, TargetError, is_whole
+from attnforge.outward import Balls
 from attnforge.targets.domain import Box
 from attnforge.targets.target import AnyArray, Target, TruncatedForm, box_from_data, box_to_data, whole_or_none
 

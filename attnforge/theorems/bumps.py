@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from attnforge.anchors.cells import product
 from attnforge.anchors.temperature import Sharpness, bump_sharpness, gate_sharpness, hard_bumps
-from attnforge.balls import product_up
 from attnforge.errors import RefusalError
 from attnforge.lemmas.bumps import product_grid
 from attnforge.network import Attention, Head, Layer, Linear, Rows, Term
+from attnforge.outward import product_up
 from attnforge.targets import Formula, Function, Target
 from attnforge.theorems.construction import Cost
 from attnforge.theorems.gate import gate_head

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up, machine
 from attnforge.errors import RefusalError, TargetError
+from attnforge.expression import Apply, Variable
 from attnforge.network import Head, Network, Rows
+from attnforge.outward import Up, machine
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression import Apply, Variable
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.registers import Input, columns, counted, one_hot, one_node, scaled, why_not, written
 

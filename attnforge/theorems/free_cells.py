@@ -31,9 +31,9 @@ from attnforge.anchors import hard
 from attnforge.anchors.adaptive import Adaptive
 from attnforge.anchors.breakpoints import breakpoints
 from attnforge.anchors.centres import greedy_centres
-from attnforge.balls import product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.network import Attention, Claims, Network
+from attnforge.outward import product_up, round_to
 from attnforge.targets import Box, Target
 from attnforge.theorems.construction import Construction, Cost, Documentation
 from attnforge.theorems.max_affine import (

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.temperature import gate_sharpness, position_bonus
-from attnforge.balls import add_up, product_up, up
 from attnforge.errors import RefusalError, is_number
 from attnforge.lemmas.kink import far_key, kink
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
+from attnforge.outward import add_up, product_up, up
 from attnforge.targets import Box, Formula, Target, TruncatedLinear
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, tokens_of

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from flint import arb
 
 from attnforge.errors import TargetError
+from attnforge.expression import Apply, Constant, Node, linear_form
 from attnforge.network import Head, Network, Rows
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression import Apply, Constant, Node, linear_form
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.registers import columns, counted, one_hot, one_node, scaled, why_not, written
 

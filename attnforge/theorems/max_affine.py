@@ -33,10 +33,10 @@ from attnforge.anchors import hard
 from attnforge.anchors.cells import reflected_values
 from attnforge.anchors.product_grid import ProductGrid
 from attnforge.anchors.temperature import Sharpness, cell_sharpness, position_bonus
-from attnforge.balls import machine, product_up, round_to
 from attnforge.errors import RefusalError
 from attnforge.lemmas.cells import expected_distance
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
+from attnforge.outward import machine, product_up, round_to
 from attnforge.targets import Box, Formula, Function, Table, Target
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.padding import padded

@@ -29,11 +29,11 @@ import numpy.typing as npt
 
 from attnforge.anchors import Sharpness, sharpness, tuned
 from attnforge.anchors.temperature import per_step
-from attnforge.balls import add_up, product_up
 from attnforge.errors import RefusalError
 from attnforge.lemmas.border import border
 from attnforge.lemmas.leakage import interpolation, row_error
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
+from attnforge.outward import add_up, product_up
 from attnforge.targets import Box, Formula, Target, TruncatedLinear
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, products_per_token, tokens_of

@@ -29,12 +29,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Up, down, precision, up
 from attnforge.errors import RefusalError, TargetError
+from attnforge.expression import Apply, Variable
 from attnforge.lemmas.reciprocal import BITS, FEWEST, MOST, reciprocal_error, reciprocal_rule
 from attnforge.network import Head, Network, Rows
+from attnforge.outward import Up, down, precision, up
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression import Apply, Variable
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.registers import Input, columns, counted, one_hot, one_node, scaled, why_not, written
 

@@ -17,8 +17,8 @@ import numpy as np
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.hermite import centred, coefficient_size, hermite_plan, hermite_values
 from attnforge.errors import RefusalError
+from attnforge.expression.polynomial import polynomial
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression.polynomial import polynomial
 from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.tensor_heads import FittedPlan, HeadsConstruction, TensorHead
 

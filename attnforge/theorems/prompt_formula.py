@@ -15,9 +15,10 @@ import math
 
 import numpy as np
 
-from attnforge.balls import SoftmaxArithmetic, machine
 from attnforge.errors import RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Layer, Linear, Network, Rows, Term
+from attnforge.outward import machine
 from attnforge.targets import PromptFormula
 from attnforge.targets.in_context.prompt_formula import FIRST, Between
 from attnforge.theorems.graph.construction import GraphConstruction, decomposed, graph_network

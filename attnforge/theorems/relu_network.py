@@ -7,7 +7,7 @@ feature: by a **gate** (own token and one or two constant keys, exact up to $0.2
 gives y on the domain. A leaky slope s > 0 adds one head whose only key is the token itself: it copies $s y$.
 
 A piecewise affine formula (sums, multiples, abs, relu, min, max and clamp) *is* such a network, with the same numbers
-(:mod:`attnforge.targets.expression.rectified`): max(x, y) takes three heads.
+(:mod:`attnforge.expression.rectified`): max(x, y) takes three heads.
 
 Errors compose: activations with $0 \le s \le 1$ are 1-Lipschitz, so with local errors $\delta_l$ at layer l
 $$ e_{l+1} \le |W_{l+1}|^T (e_l + \delta_l) , $$

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from attnforge.anchors.combination import Combination, combine
-from attnforge.balls import machine
+from attnforge.outward import machine
 from attnforge.targets import Box, Formula, Target
 from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.max_affine import flat_values

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.anchors.grid_fit import fit_grid
-from attnforge.balls import machine
 from attnforge.errors import RefusalError
+from attnforge.outward import machine
 from attnforge.targets import Box, Formula, Target
 from attnforge.targets.structure import Structure, Term, find_structure
 from attnforge.theorems.construction import Documentation, Law

@@ -28,11 +28,11 @@ from attnforge.anchors.fresh_points import fresh
 from attnforge.anchors.scattered import ScatteredFit, fit_scattered
 from attnforge.anchors.smoothing import SmoothedFit, fit_smoothed
 from attnforge.anchors.table_fit import TableFit, fit_table
-from attnforge.balls import machine, round_to
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError, ToleranceError
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
 from attnforge.network.apply import CHUNK, count_pairs
+from attnforge.outward import machine, round_to
 from attnforge.targets import Box, Target, TruncatedLinear
 from attnforge.targets.table import Grid, Table
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law

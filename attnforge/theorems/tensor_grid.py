@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from attnforge.anchors.edges import Edge
 from attnforge.anchors.grid_fit import GridFit, fit_counts, fit_grid, fit_positions, fit_sharpness
-from attnforge.balls import machine
+from attnforge.outward import machine
 from attnforge.targets import Box, Formula, Function, Table, Target
 from attnforge.theorems.construction import Documentation, Law
 from attnforge.theorems.max_affine import flat_values

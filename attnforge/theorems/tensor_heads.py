@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.cells import product
-from attnforge.balls import round_to
 from attnforge.network import Attention, Claims, Head, Linear, Network, Term
+from attnforge.outward import round_to
 from attnforge.targets import Target
 from attnforge.theorems.construction import Construction, Cost
 

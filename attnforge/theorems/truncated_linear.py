@@ -32,11 +32,11 @@ import numpy.typing as npt
 from attnforge.anchors import Grid, Sharpness, sharpness, tuned, uniform
 from attnforge.anchors.axis import Axis
 from attnforge.anchors.temperature import per_step
-from attnforge.balls import add_up, ball, machine, precision, product_up, round_to
-from attnforge.balls import upper as upper_end
 from attnforge.errors import RefusalError, TargetError
 from attnforge.lemmas.leakage import interpolation, row_error
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
+from attnforge.outward import add_up, ball, machine, precision, product_up, round_to
+from attnforge.outward import upper as upper_end
 from attnforge.targets import Box, Formula, Target, TruncatedLinear
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law
 from attnforge.theorems.linear_form import form_and_one, form_of, products_per_token, tokens_of

@@ -6,9 +6,9 @@ import numpy as np
 from flint import arb
 
 import attnforge as af
+from attnforge.expression import enclose, parse
+from attnforge.expression.tree import Node
 from attnforge.network import Attention, Head, Linear, Network, Rows, Softmax, Term, apply_layer, layers_in
-from attnforge.targets.expression import enclose, parse
-from attnforge.targets.expression.tree import Node
 from benchmarks.formulas import error_at
 
 

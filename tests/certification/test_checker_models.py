@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from flint import arb, arb_series
 
-from attnforge.balls import machine, precision
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.heads import _curved
 from attnforge.certification.checker.powers import few, sums
@@ -16,6 +15,7 @@ from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, UNKNOWN, ZERO, Cell, meet, terms
 from attnforge.certification.checker.values import Place, Value, constant
+from attnforge.outward import machine, precision
 from attnforge.targets import Box, Formula
 from tests.certification.exact import formula_at
 

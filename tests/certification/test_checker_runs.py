@@ -10,7 +10,6 @@ import torch
 from flint import arb
 
 import attnforge as af
-from attnforge.balls import machine, round_to
 from attnforge.certification.checker import rounding
 from attnforge.certification.checker.heads import attend
 from attnforge.certification.checker.layers import run
@@ -19,6 +18,7 @@ from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, combine, constant
 from attnforge.network import Attention, Head, Linear, Network, Term, rounded
+from attnforge.outward import machine, round_to
 from tests.certification.exact import networks
 from tests.readers.exact import exact_output
 

@@ -7,7 +7,6 @@ import pytest
 from flint import arb
 
 import attnforge as af
-from attnforge.balls import machine, precision, upper
 from attnforge.certification.checker.in_context import sample
 from attnforge.certification.checker.in_context_step import Box
 from attnforge.certification.checker.layered import Departure, output_error
@@ -17,11 +16,12 @@ from attnforge.certification.checker.registers import Registers, Step
 from attnforge.certification.checker.search import Outcome, Question, answer, exactly, halves, look, volume
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO
+from attnforge.expression import parse
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.intervals import Interval
 from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.outward import machine, precision, upper
 from attnforge.targets import TruncatedLinear
-from attnforge.targets.expression import parse
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.intervals import Interval
 from tests.certification.exact import formula_at
 from tests.laws.in_context_mutations import build
 from tests.readers.exact import exact_output

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from flint import arb
 
-from attnforge.balls import Up, machine, precision
 from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.formula_models import formula_models
 from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import AttnforgeError
+from attnforge.expression import enclose, parse
 from attnforge.network import rounded
-from attnforge.targets.expression import enclose, parse
+from attnforge.outward import Up, machine, precision
 from tests.readers.comparison import DTYPES, _torch
 from tests.readers.networks import Case, random_case
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnforge as af
-from attnforge.balls import Up, machine, precision
 from attnforge.certification.enclosure.affine_heads import AffineHead, affine_head, read_heads
 from attnforge.certification.enclosure.cost import cost
 from attnforge.certification.enclosure.fitted import may_be_enclosed
@@ -29,11 +28,12 @@ from attnforge.certification.enclosure.row_models import (
 from attnforge.certification.enclosure.run import MemoryRun, _added, rounding
 from attnforge.certification.enclosure.several_inputs import supremum_box
 from attnforge.certification.in_context.aggregation import LANES, summation
+from attnforge.expression import parse
+from attnforge.expression.evaluate import bounds, evaluate
+from attnforge.expression.intervals import Interval
 from attnforge.network import Attention, Head, Linear, Network, Term, rounded
+from attnforge.outward import Up, machine, precision
 from attnforge.targets import Formula
-from attnforge.targets.expression import parse
-from attnforge.targets.expression.evaluate import bounds, evaluate
-from attnforge.targets.expression.intervals import Interval
 from attnforge.targets.in_context.features import places
 from tests.readers.exact import exact_output
 

@@ -85,7 +85,7 @@ def test_a_callable_that_takes_long_to_call_is_called_with_many_points(clock):
 
 
 def test_the_best_so_far_says_why_it_is_no_better(monkeypatch):
-    monkeypatch.setattr("attnforge.balls.branch_and_bound.time_is_up", lambda: True)
+    monkeypatch.setattr("attnforge.outward.branch_and_bound.time_is_up", lambda: True)
     net = af.compile("1/(1 + 25*x^2 + 25*y^2)", PLANE, 1e-4, construction="tensor_grid")
     assert net.certificate.status == "sampled"
     assert net.certificate.estimate.error <= 1e-4

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnforge as af
-from attnforge.balls import machine, precision
-from attnforge.balls.softmax import SoftmaxArithmetic
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.lemmas.bumps import (
     beyond_nearest,
     beyond_nearest_estimate,
@@ -29,6 +28,7 @@ from attnforge.lemmas.reciprocal import BITS, FEWEST, MOST, radau, reciprocal_er
 from attnforge.lemmas.saturation import reproduction, saturation, truncation
 from attnforge.lemmas.shards import check_shards, part_count, shards_covered
 from attnforge.lemmas.small_sharpness import aggregation_error, combined_error
+from attnforge.outward import machine, precision
 from tests.refusals import refused
 
 # Bumps

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import torch
 from flint import arb
 
-from attnforge.balls import lower, machine, upper
 from attnforge.certification.certify import certify
 from attnforge.certification.checker.layers import run
 from attnforge.certification.checker.search import exactly
@@ -25,6 +24,7 @@ from attnforge.certification.output_range import InputRows, run_outputs
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError
 from attnforge.network import Network, apply, rounded
+from attnforge.outward import lower, machine, upper
 from attnforge.runtime import AttentionNetwork
 from attnforge.runtime.module import KERNELS as KERNELS
 from attnforge.runtime.module import factors

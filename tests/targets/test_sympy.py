@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import attnforge as af
-from attnforge.targets.expression import Apply, Constant, Variable, evaluate, from_sympy, parse, to_text, variables
-from attnforge.targets.expression.functions import FUNCTIONS
+from attnforge.expression import Apply, Constant, Variable, evaluate, from_sympy, parse, to_text, variables
+from attnforge.expression.functions import FUNCTIONS
 from tests.refusals import refused
 
 sympy = pytest.importorskip("sympy")

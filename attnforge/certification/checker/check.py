@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from attnforge.balls import machine
 from attnforge.certification.certificate import Certificate, arithmetic
 from attnforge.certification.checker.agreement import disagreements
 from attnforge.certification.checker.graph import compare_claims, refute_claims
@@ -29,6 +28,7 @@ from attnforge.display import Card, Displayed
 from attnforge.effort import NORMAL, Effort, time_is_up
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError, TargetError
 from attnforge.network import Network, output_shape, rounded
+from attnforge.outward import machine
 from attnforge.targets import (
     AttentionHead,
     Formula,

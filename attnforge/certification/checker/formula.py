@@ -10,10 +10,10 @@ from flint import arb, arb_series
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import UNKNOWN, ZERO, Cell, Coefficients, Model, meet
 from attnforge.errors import CertificateError
-from attnforge.targets.expression.functions import FUNCTIONS, function_of
-from attnforge.targets.expression.intervals import Interval, is_undefined
-from attnforge.targets.expression.series import NotSmoothError
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.expression.functions import FUNCTIONS, function_of
+from attnforge.expression.intervals import Interval, is_undefined
+from attnforge.expression.series import NotSmoothError
+from attnforge.expression.tree import Apply, Constant, Node, Variable, fold
 
 Value = Form | Model
 Series = Callable[..., arb_series]

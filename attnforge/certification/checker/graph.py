@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import lower, machine, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layout import Written, is_graph, layout
 from attnforge.certification.checker.local import Local
@@ -32,12 +31,13 @@ from attnforge.certification.checker.taylor import ZERO
 from attnforge.certification.checker.values import anywhere, between, combine, constant, input_rounding
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.intervals import Interval, to_ball
+from attnforge.expression.tree import Variable
 from attnforge.network import Network
 from attnforge.network.apply import apply_layer
+from attnforge.outward import lower, machine, upper
 from attnforge.targets import Formula, Formulas
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.intervals import Interval, to_ball
-from attnforge.targets.expression.tree import Variable
 
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]

@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, machine, precision, round_to, upper
 from attnforge.certification.checker.layers import one_map
 from attnforge.certification.checker.mirrored import Mirrored, bend
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.certification.checker.rounding import SLACK, blocks, exponentials, fits
 from attnforge.network import Attention, Head, Linear, Network
+from attnforge.outward import Machine, gamma, machine, precision, round_to, upper
 from attnforge.targets import AttentionHead
 
 Array = npt.NDArray[np.float64]

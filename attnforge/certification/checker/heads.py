@@ -22,8 +22,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import gamma, upper
-from attnforge.balls import lower as lower_end
 from attnforge.certification.checker import rounding
 from attnforge.certification.checker.powers import few, sums
 from attnforge.certification.checker.rounding import ANY, SLACK, Kernel
@@ -31,6 +29,8 @@ from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO, Model, is_affine, meet
 from attnforge.certification.checker.values import Place, Value, combine, is_simple
 from attnforge.network import Head
+from attnforge.outward import gamma, upper
+from attnforge.outward import lower as lower_end
 
 Array = npt.NDArray[np.float64]
 Row = Sequence[Value]

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import machine, precision, round_to, upper
 from attnforge.certification.checker.in_context_kernel import average_error, sample_average, seen_error
 from attnforge.certification.checker.in_context_reading import read
 from attnforge.certification.checker.in_context_step import EXAMPLES, Box, Step
@@ -21,6 +20,7 @@ from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.effort import check_time
 from attnforge.errors import DomainError
 from attnforge.network import Network
+from attnforge.outward import machine, precision, round_to, upper
 from attnforge.targets.in_context import Iteration, KernelAverage
 
 Array = npt.NDArray[np.float64]

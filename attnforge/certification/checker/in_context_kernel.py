@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Machine, gamma, lower, machine, precision, round_to, upper
 from attnforge.certification.checker.in_context_step import EXAMPLES
 from attnforge.certification.checker.layers import one_map
 from attnforge.certification.checker.questions import BeyondReachError
@@ -23,6 +22,7 @@ from attnforge.certification.checker.rounding import IN_ORDER, SLACK, blocks, ex
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.values import Value, anywhere, combine
 from attnforge.network import Attention, Head, Network
+from attnforge.outward import Machine, gamma, lower, machine, precision, round_to, upper
 from attnforge.targets.in_context import KernelAverage
 
 Array = npt.NDArray[np.float64]

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.heads import mixture
 from attnforge.certification.checker.questions import BeyondReachError
@@ -27,8 +26,9 @@ from attnforge.certification.checker.search import Box, distance, exactly, middl
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value
-from attnforge.targets.expression.simplify import of, plus
-from attnforge.targets.expression.tree import Constant, Node, Variable
+from attnforge.expression.simplify import of, plus
+from attnforge.expression.tree import Constant, Node, Variable
+from attnforge.outward import Machine, upper
 
 Array = npt.NDArray[np.float64]
 

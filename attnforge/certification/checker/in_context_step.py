@@ -27,13 +27,13 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, fmpq
 
-from attnforge.balls import Machine, gamma, round_to, upper
 from attnforge.certification.checker.in_context_reading import Anchors, Block, Gate, Pair, Sides
 from attnforge.certification.checker.in_context_row import Row
 from attnforge.certification.checker.mirrored import Mirrored
 from attnforge.certification.checker.questions import BeyondReachError
 from attnforge.certification.checker.rounding import IN_ORDER, RANGE, RANGE_64, blocks
 from attnforge.network import Head
+from attnforge.outward import Machine, gamma, round_to, upper
 from attnforge.targets.in_context import Iteration
 
 Array = npt.NDArray[np.float64]

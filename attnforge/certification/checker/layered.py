@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, gamma, spectral_norm
 from attnforge.certification.checker.rounding import SLACK
+from attnforge.outward import Balls, gamma, spectral_norm
 from attnforge.targets import Activation, Affine
 
 Array = npt.NDArray[np.float64]

@@ -20,9 +20,9 @@ from attnforge.certification.checker.registers import Step, register_of
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.values import Place, Value, combine
 from attnforge.errors import AttnforgeError, CertificateError
+from attnforge.expression import parse, to_text
+from attnforge.expression.tree import variables
 from attnforge.network import Attention, Head, Linear, Network
-from attnforge.targets.expression import parse, to_text
-from attnforge.targets.expression.tree import variables
 
 Array = npt.NDArray[np.float64]
 

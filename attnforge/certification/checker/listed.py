@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from flint import arb
 
-from attnforge.balls import lower, machine, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layers import run
 from attnforge.certification.checker.questions import trees_of
@@ -18,6 +17,7 @@ from attnforge.certification.checker.values import Place
 from attnforge.effort import time_is_up
 from attnforge.errors import CertificateError
 from attnforge.network import Network
+from attnforge.outward import lower, machine, upper
 from attnforge.targets import Formula, Formulas, ReluNetwork, Table
 
 Exact = Callable[[Sequence[float]], Sequence[arb]]  # a target's values at a point

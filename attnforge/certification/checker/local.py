@@ -14,7 +14,6 @@ from functools import partial
 
 from flint import arb
 
-from attnforge.balls import Machine, lower, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layout import Written
 from attnforge.certification.checker.registers import UnknownError, size
@@ -23,8 +22,9 @@ from attnforge.certification.checker.search import Box, middle, supremum
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell, Model, meet
 from attnforge.certification.checker.values import Place, Value
-from attnforge.targets.expression.intervals import Interval, to_ball
-from attnforge.targets.expression.tree import Apply, Node, bottom_up, fold
+from attnforge.expression.intervals import Interval, to_ball
+from attnforge.expression.tree import Apply, Node, bottom_up, fold
+from attnforge.outward import Machine, lower, upper
 
 ORDER, KINKED = 16, 4  # of expansions along a form: of smooth registers, and of those with kinks
 REMAINS = 8.0  # roundoffs of what it writes, or of the argument of a kink: an error that need not be known better

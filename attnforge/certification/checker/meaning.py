@@ -1,6 +1,6 @@
 """Do the formulas of registers, put into each other, say what the target says?
 
-Both have the same terms in canonical form (:mod:`attnforge.targets.expression.canonical`); what coefficients differ by
+Both have the same terms in canonical form (:mod:`attnforge.expression.canonical`); what coefficients differ by
 is charged. These forms are the prover's, too: what they say is tested at random points, by balls. They are identities
 where both sides are defined, so roots are taken of what is not negative, or of what the target takes roots of, and the
 target is proved to have values on the whole domain.
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flint import arb
 
-from attnforge.balls import lower, machine, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.local import extended
 from attnforge.certification.checker.registers import Registers, Step, UnknownError, size
@@ -21,11 +20,12 @@ from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ZERO
 from attnforge.certification.checker.values import anywhere
 from attnforge.errors import CertificateError
+from attnforge.expression.canonical import Canonical
+from attnforge.expression.intervals import Interval
+from attnforge.expression.simplify import plus, times
+from attnforge.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold
+from attnforge.outward import lower, machine, upper
 from attnforge.targets.defined import has_values
-from attnforge.targets.expression.canonical import Canonical
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.simplify import plus, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold
 
 
 class Meaning:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from flint import arb
 
-from attnforge.balls import upper
+from attnforge.outward import upper
 
 CIRCLES = [*(i / 20 for i in range(10, 31)), *(2.0 ** (i / 4) for i in range(3, 15))]  # theta: one of them best
 ORDERS = 40  # terms of the series that are added one by one

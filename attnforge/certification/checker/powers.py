@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import gamma, upper
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell, Coefficients, Model, Terms
 from attnforge.certification.checker.values import Place, Value
+from attnforge.outward import gamma, upper
 
 Array = npt.NDArray[np.float64]
 

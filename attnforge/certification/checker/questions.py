@@ -10,11 +10,11 @@ import numpy.typing as npt
 from attnforge.certification.checker.layers import is_alone
 from attnforge.certification.checker.search import Question
 from attnforge.errors import CertificateError
+from attnforge.expression.simplify import of, plus, times
+from attnforge.expression.tree import Constant, Node, Variable
 from attnforge.network import Attention, Network
 from attnforge.network.apply import apply_layer
 from attnforge.targets import Formula, Formulas, TruncatedLinear
-from attnforge.targets.expression.simplify import of, plus, times
-from attnforge.targets.expression.tree import Constant, Node, Variable
 from attnforge.targets.structure.ridge import direction_of
 
 Array = npt.NDArray[np.float64]

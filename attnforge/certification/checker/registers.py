@@ -30,14 +30,13 @@ from typing import TypeVar
 
 from flint import arb, arb_series
 
-from attnforge.balls import lower, upper
 from attnforge.certification.checker.formula import linear_form
 from attnforge.certification.checker.space import Form
 from attnforge.certification.checker.taylor import ONE, ZERO
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
-from attnforge.targets.expression.functions import function_of
-from attnforge.targets.expression.intervals import (
+from attnforge.expression.functions import function_of
+from attnforge.expression.intervals import (
     Interval,
     absolute,
     add,
@@ -49,8 +48,9 @@ from attnforge.targets.expression.intervals import (
     negative,
     to_ball,
 )
-from attnforge.targets.expression.series import NotSmoothError
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold
+from attnforge.expression.series import NotSmoothError
+from attnforge.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold
+from attnforge.outward import lower, upper
 
 Report = Callable[[float], None]
 Slopes = dict[int, Interval]

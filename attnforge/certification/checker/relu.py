@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, machine
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layered import Departure, Range, Stage, output_error, ranges
 from attnforge.certification.checker.layers import attention, is_alone, linear, one_map
@@ -32,10 +31,11 @@ from attnforge.certification.checker.taylor import ONE, ZERO, Cell
 from attnforge.certification.checker.values import Place, Value, anywhere, between, constant, input_rounding
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
+from attnforge.expression.simplify import of, plus, times
+from attnforge.expression.tree import Constant, Node, Variable
 from attnforge.network import Attention, Head, Layer, Linear, Network
+from attnforge.outward import Machine, machine
 from attnforge.targets import Activation, Affine, ReluNetwork
-from attnforge.targets.expression.simplify import of, plus, times
-from attnforge.targets.expression.tree import Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 Report = Callable[[float], None]

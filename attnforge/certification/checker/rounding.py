@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, gamma, lower, upper
 from attnforge.network import Head
+from attnforge.outward import Machine, gamma, lower, upper
 
 Array = npt.NDArray[np.float64]
 

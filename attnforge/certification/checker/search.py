@@ -20,15 +20,15 @@ from typing import Literal
 import numpy as np
 from flint import arb, ctx
 
-from attnforge.balls import lower, machine, precision, upper
 from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.layers import run
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell, Model
 from attnforge.certification.checker.values import Place, Value
 from attnforge.effort import time_is_up
+from attnforge.expression.tree import Node
 from attnforge.network import Network
-from attnforge.targets.expression.tree import Node
+from attnforge.outward import lower, machine, precision, upper
 
 Box = tuple[tuple[float, ...], tuple[float, ...]]
 Judge = Callable[[Box], tuple[float, float]]  # bounds of an error on a box from above, and at its middle from below

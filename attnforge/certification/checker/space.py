@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from attnforge.balls import lower as lower_end
-from attnforge.balls import upper as upper_end
 from attnforge.certification.checker.taylor import ZERO, Cell, Model
+from attnforge.outward import lower as lower_end
+from attnforge.outward import upper as upper_end
 
 
 @dataclass(frozen=True, eq=False)

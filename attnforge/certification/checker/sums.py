@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import gamma, machine, upper
 from attnforge.certification.checker.layers import one_map
 from attnforge.certification.checker.questions import BeyondReachError, questions
 from attnforge.certification.checker.rounding import SLACK
 from attnforge.certification.checker.search import Outcome, Question, Verdict, exactly, largest
 from attnforge.certification.checker.values import anywhere, between, combine
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.simplify import plus
+from attnforge.expression.tree import Constant, Node, variables
 from attnforge.network import Attention, Head, Linear, Network, Term
+from attnforge.outward import gamma, machine, upper
 from attnforge.targets import Box, Formula
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.simplify import plus
-from attnforge.targets.expression.tree import Constant, Node, variables
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import gamma, lower, upper
+from attnforge.outward import gamma, lower, upper
 
 Coefficients = list[arb]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from attnforge.balls import Machine, gamma, upper
 from attnforge.certification.checker.rounding import SLACK, sum_of_products
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import Cell, Model
+from attnforge.outward import Machine, gamma, upper
 
 
 @dataclass(frozen=True, eq=False)

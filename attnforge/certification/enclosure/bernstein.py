@@ -15,7 +15,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import gamma
+from attnforge.outward import gamma
 
 Array = npt.NDArray[np.float64]
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up, machine
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.factors import factor_head
 from attnforge.certification.enclosure.fitted import is_enclosed
@@ -19,6 +18,7 @@ from attnforge.certification.enclosure.several_inputs import ErrorOnBoxes
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network, check_architecture, rounded
+from attnforge.outward import Up, machine
 from attnforge.targets import Box, Formula, Target
 
 Array = npt.NDArray[np.float64]

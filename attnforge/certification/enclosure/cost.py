@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import MACHINES, Machine
 from attnforge.certification.enclosure.fitted import MOST_INPUTS, as_line, boxes_allowed, may_be_enclosed
 from attnforge.certification.enclosure.one_input import CLOSE, ErrorOnIntervals
 from attnforge.certification.enclosure.several_inputs import CLOSE as CLOSE_BOX
 from attnforge.certification.enclosure.several_inputs import error_on_box
 from attnforge.certification.enclosure.terms import terms_of
 from attnforge.effort import NORMAL, Effort
+from attnforge.expression.evaluate import evaluate
 from attnforge.network import Network, apply
+from attnforge.outward import MACHINES, Machine
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression.evaluate import evaluate
 
 Array = npt.NDArray[np.float64]
 Look = Callable[[Array, Array], tuple[Array, Array]]

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Balls, precision
-from attnforge.balls.arrays import TINY
 from attnforge.certification.enclosure.affine_heads import affine_head
 from attnforge.lemmas.product import column_groups, places
 from attnforge.network import Head, Linear
+from attnforge.outward import Balls, precision
+from attnforge.outward.arrays import TINY
 
 Array = npt.NDArray[np.float64]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, add_up, gamma, precision, product_up, up
 from attnforge.certification.enclosure.affine_heads import affine_head, read_heads
 from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
@@ -18,10 +17,11 @@ from attnforge.certification.enclosure.terms import Term, terms_of
 from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
+from attnforge.expression.tree import variables
 from attnforge.network import Head, Network, check_architecture
+from attnforge.outward import Machine, add_up, gamma, precision, product_up, up
 from attnforge.parallel import Processes
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression.tree import variables
 from attnforge.targets.structure.ridge import direction_of
 from attnforge.targets.structure.summands import summands
 

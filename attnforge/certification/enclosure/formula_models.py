@@ -23,16 +23,16 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_series, ctx
 
-from attnforge.balls import Balls, Up, precision
-from attnforge.balls.arrays import TINY, UNIT
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
-from attnforge.targets.expression import series
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.functions import function_of, is_joined
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.series import NotSmoothError
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.expression import series
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.functions import function_of, is_joined
+from attnforge.expression.intervals import Interval
+from attnforge.expression.series import NotSmoothError
+from attnforge.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.outward import Balls, Up, precision
+from attnforge.outward.arrays import TINY, UNIT
 
 Array = npt.NDArray[np.float64]
 Univariate = Callable[[arb_series], arb_series]
@@ -47,7 +47,7 @@ def formula_models(tree: Node, inputs: Mapping[str, Models]) -> Models:
     """Models (C,) of the formula, its inputs being models (C,).
 
     >>> from attnforge.certification.enclosure.degrees import degrees
-    >>> from attnforge.targets.expression.parse import parse
+    >>> from attnforge.expression.parse import parse
     >>> x = Models(degrees(1, 2), np.array([[1.0], [0.5], [0.0]]), Up.zeros(1))
     >>> formula_models(parse("x^2"), {"x": x}).c.ravel().tolist()  # (1 + t/2)^2
     [1.0, 1.0, 0.25]

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up, gamma
 from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.factors import Factor, FactorHead
 from attnforge.certification.enclosure.model_layers import centred, least_sum
 from attnforge.certification.enclosure.taylor_models import Models
+from attnforge.outward import Up, gamma
 
 Array = npt.NDArray[np.float64]
 

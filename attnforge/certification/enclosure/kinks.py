@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import lower, precision, upper
 from attnforge.errors import TargetError
-from attnforge.targets.expression.linear import COEFFICIENT_BITS, LinearForm, linear_form
-from attnforge.targets.expression.simplify import minus, plus
-from attnforge.targets.expression.tree import Apply, Node, bottom_up
+from attnforge.expression.linear import COEFFICIENT_BITS, LinearForm, linear_form
+from attnforge.expression.simplify import minus, plus
+from attnforge.expression.tree import Apply, Node, bottom_up
+from attnforge.outward import lower, precision, upper
 
 Array = npt.NDArray[np.float64]
 
@@ -31,7 +31,7 @@ def kink_cuts(tree: Node, names: Sequence[str], low: Array, high: Array) -> list
 
     Only kinks whose place is a constant are listed: of functions with an affine argument that reads one input.
 
-    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.expression import parse
     >>> [cuts.tolist() for cuts in kink_cuts(parse("abs(2*x - 1) + y^2"), ("x", "y"), np.zeros(2), np.ones(2))]
     [[0.5], []]
     """

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import lower as from_below
-from attnforge.balls import upper as from_above
 from attnforge.certification.enclosure.affine_heads import AffineHead
+from attnforge.expression.tree import Node, depth
+from attnforge.outward import lower as from_below
+from attnforge.outward import upper as from_above
 from attnforge.targets import Box
-from attnforge.targets.expression.tree import Node, depth
 from attnforge.targets.structure.ridge import linear, rewritten
 
 Array = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ $$ \sigma_k = q \cdot (k_k - \bar k) - \ell, \qquad
    \mathrm{out} = c + \frac{\sum_k e^{\sigma_k}(v_k - c)}{\sum_k e^{\sigma_k}}, $$
 c about the output at the middle. So an error of the query counts with $|k_k - \bar k|$, one of a score with
 $|v_k - c|$ and the weight of its key. The run's weights are $e^{\sigma_k}$ with $\sigma_k$ moved by what computing the
-score, subtracting the largest and the exponential round (:mod:`attnforge.balls.softmax`): that much is added to the
+score, subtracting the largest and the exponential round (:mod:`attnforge.kernel.softmax`): that much is added to the
 rest of $\sigma_k$. Its mean of the values with these weights is then rounded like any mean.
 
 On cells on which models say little, the output lies between the extremes of such means with every $\sigma_k$ anywhere
@@ -25,11 +25,12 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, SoftmaxArithmetic, Up, gamma
-from attnforge.balls.arrays import TINY, UNIT
 from attnforge.certification.enclosure.taylor_models import Models, exp_above
 from attnforge.certification.tokens import count_roundings, gammas
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Layer, Linear, Network, Softmax, Term
+from attnforge.outward import Machine, Up, gamma
+from attnforge.outward.arrays import TINY, UNIT
 
 Array = npt.NDArray[np.float64]
 

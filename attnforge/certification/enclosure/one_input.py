@@ -1,7 +1,7 @@
 r"""Heads of one input: the supremum of |network - formula| by polynomials on cells, branch and bound.
 
 On a cell $m + r t$, $|t| \le 1$, the heads are polynomials of t, and a bound of what these leave out, in float64 for
-all cells at once (:mod:`.row_models`). The formula's own series (:mod:`attnforge.targets.expression.series`) is
+all cells at once (:mod:`.row_models`). The formula's own series (:mod:`attnforge.expression.series`) is
 $$ f(m + r t) = \sum_{j \le K} c_j t^j + R\,t^{K+1}, $$
 the $c_j$ from balls around the point m, R from balls around the cell. Around a kink, where there is no series, it is
 $f(m)$ and a slope, by Clarke's derivative, or its range. The difference of the polynomials is evaluated between points.
@@ -27,18 +27,18 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat, arb_series, ctx
 
-from attnforge.balls import Up, add_up, gamma, precision, upper
-from attnforge.balls import lower as from_below
-from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.affine_heads import AffineHead
 from attnforge.certification.enclosure.formula_models import numbers
 from attnforge.certification.enclosure.row_models import DEGREE, Polynomials, RowModel, largest_sizes
 from attnforge.effort import NORMAL
-from attnforge.targets.expression import derivative
-from attnforge.targets.expression.evaluate import bounds, taylor
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.series import NotSmoothError
-from attnforge.targets.expression.tree import Node
+from attnforge.expression import derivative
+from attnforge.expression.evaluate import bounds, taylor
+from attnforge.expression.intervals import Interval
+from attnforge.expression.series import NotSmoothError
+from attnforge.expression.tree import Node
+from attnforge.outward import Up, add_up, gamma, precision, upper
+from attnforge.outward import lower as from_below
+from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 
 Array = npt.NDArray[np.float64]
 Form = tuple[arb, arb]

@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Up, gamma, precision
-from attnforge.balls.arrays import TINY, UNIT, two_product, two_sum
 from attnforge.certification.enclosure.affine_heads import AffineHead
+from attnforge.outward import Up, gamma, precision
+from attnforge.outward.arrays import TINY, UNIT, two_product, two_sum
 
 Array = npt.NDArray[np.float64]
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, gamma
 from attnforge.certification.enclosure.affine_heads import AffineHead
 from attnforge.certification.enclosure.factors import to_balls
 from attnforge.certification.enclosure.run import (
@@ -29,7 +28,9 @@ from attnforge.certification.enclosure.run import (
 )
 from attnforge.certification.tokens import Tokens, inner, linear, power_of_two, project, whole_input
 from attnforge.errors import CertificateError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Linear, Network
+from attnforge.outward import Balls, Machine, gamma
 
 Array = npt.NDArray[np.float64]
 

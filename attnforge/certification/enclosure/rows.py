@@ -15,8 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb_mat
 
-from attnforge.balls import precision
-from attnforge.balls.branch_and_bound import Supremum
 from attnforge.certification.enclosure.affine_heads import AffineHead, read_rows
 from attnforge.certification.enclosure.line import PARALLEL, Line, line_of
 from attnforge.certification.enclosure.one_input import READ, supremum
@@ -25,9 +23,11 @@ from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.expression.simplify import of, plus, times
+from attnforge.expression.tree import Constant, Node, Variable
+from attnforge.outward import precision
+from attnforge.outward.branch_and_bound import Supremum
 from attnforge.targets import Box, Formula, Formulas, Target, TruncatedLinear
-from attnforge.targets.expression.simplify import of, plus, times
-from attnforge.targets.expression.tree import Constant, Node, Variable
 
 Array = npt.NDArray[np.float64]
 

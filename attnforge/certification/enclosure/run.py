@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, gamma, product_up
-from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
-from attnforge.balls.softmax import SECOND_ORDER
 from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, power_of_two, project
+from attnforge.kernel.softmax import SECOND_ORDER, SoftmaxArithmetic
 from attnforge.network import Head, Linear
+from attnforge.outward import Balls, Machine, gamma, product_up
+from attnforge.outward.branch_and_bound import Found, Rules, branch_and_bound
 
 Array = npt.NDArray[np.float64]
 

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up
-from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.bernstein import largest_size
 from attnforge.certification.enclosure.degrees import degrees
@@ -33,9 +31,11 @@ from attnforge.certification.enclosure.kinks import kink_cuts
 from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.effort import NORMAL, check_time
 from attnforge.errors import CertificateError
+from attnforge.expression.tree import Node
 from attnforge.network import Network
+from attnforge.outward import Up
+from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.parallel import Pool, Processes
-from attnforge.targets.expression.tree import Node
 
 Array = npt.NDArray[np.float64]
 

@@ -20,9 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, gamma
-from attnforge.balls.arrays import TINY
-from attnforge.balls.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.factors import factor_head
 from attnforge.certification.enclosure.fitted import FEWEST, MOST_INPUTS, NEGLIGIBLE, boxes_allowed
 from attnforge.certification.enclosure.run import SLACK, MemoryRun, Weights, rounding
@@ -30,10 +27,13 @@ from attnforge.certification.enclosure.several_inputs import BATCH, ENCLOSED, FL
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.tokens import Tokens, inner, input_tokens, linear
 from attnforge.errors import CertificateError
+from attnforge.expression.simplify import of, plus, times
+from attnforge.expression.tree import Constant, Variable
 from attnforge.network import Attention, Head, Linear, Network
+from attnforge.outward import Balls, gamma
+from attnforge.outward.arrays import TINY
+from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.targets import TruncatedLinear
-from attnforge.targets.expression.simplify import of, plus, times
-from attnforge.targets.expression.tree import Constant, Variable
 
 Array = npt.NDArray[np.float64]
 

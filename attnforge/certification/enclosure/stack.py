@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, gamma
-from attnforge.balls.branch_and_bound import Found, Report, Rules, Supremum, branch_and_bound
 from attnforge.certification.enclosure.degrees import Degrees, degrees
 from attnforge.certification.enclosure.formula_models import formula_models
 from attnforge.certification.enclosure.model_layers import run_network
@@ -31,10 +29,12 @@ from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
+from attnforge.expression import evaluate
 from attnforge.network import Network
 from attnforge.network.apply import apply_layer
+from attnforge.outward import Machine, gamma
+from attnforge.outward.branch_and_bound import Found, Report, Rules, Supremum, branch_and_bound
 from attnforge.targets import Box
-from attnforge.targets.expression import evaluate
 from attnforge.targets.structure.ridge import direction_of
 
 Array = npt.NDArray[np.float64]

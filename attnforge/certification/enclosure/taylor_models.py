@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up, gamma
-from attnforge.balls.arrays import TINY, UNIT, two_sum
 from attnforge.certification.enclosure.degrees import Degrees
+from attnforge.outward import Up, gamma
+from attnforge.outward.arrays import TINY, UNIT, two_sum
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification.enclosure.affine_heads import read_heads
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.simplify import plus
+from attnforge.expression.tree import Constant, Node, variables
 from attnforge.network import Attention, Head, Linear, Network, apply
 from attnforge.targets import Box, Formula
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.simplify import plus
-from attnforge.targets.expression.tree import Constant, Node, variables
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Up, upper
-from attnforge.balls import lower as from_below
 from attnforge.certification.registers import Registers
-from attnforge.targets.expression.intervals import Interval, is_undefined
+from attnforge.expression.intervals import Interval, is_undefined
+from attnforge.outward import Balls, Up, upper
+from attnforge.outward import lower as from_below
 from attnforge.targets.graph import Composition, Form, Graph
 
 Array = npt.NDArray[np.float64]

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, Up, upper
 from attnforge.certification.graph.layout import REMEDY, Written, claimed_formula, claims_formula, left
 from attnforge.certification.stream import Stream, folded, is_distractor, mean_sizes, plain_map
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.expression.intervals import Interval, absolute
+from attnforge.expression.simplify import ONE
+from attnforge.expression.tree import Node, variables
 from attnforge.network import Attention, Head, Linear, Network
-from attnforge.targets.expression.intervals import Interval, absolute
-from attnforge.targets.expression.simplify import ONE
-from attnforge.targets.expression.tree import Node, variables
+from attnforge.outward import Machine, Up, upper
 from attnforge.targets.graph import number_of
 
 Array = npt.NDArray[np.float64]

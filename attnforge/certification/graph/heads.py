@@ -17,8 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Balls, Machine, Up, precision, upper
-from attnforge.balls import lower as from_below
 from attnforge.certification.enclosure.affine_heads import AffineHead, one_token
 from attnforge.certification.enclosure.line import Frame, reduced
 from attnforge.certification.enclosure.one_input import READ, supremum
@@ -29,13 +27,15 @@ from attnforge.certification.statement import Statement
 from attnforge.certification.stream import Noise
 from attnforge.certification.three_keys import bound_layer
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.expression import evaluate, to_text
+from attnforge.expression.intervals import Interval, absolute
+from attnforge.expression.simplify import ONE, times
+from attnforge.expression.tree import Apply, Constant, Node, Variable, varies
 from attnforge.lemmas.logistic import LOGISTIC, logistic_error, silu_error
 from attnforge.network import Attention, Head, Network
+from attnforge.outward import Balls, Machine, Up, precision, upper
+from attnforge.outward import lower as from_below
 from attnforge.targets import TruncatedForm
-from attnforge.targets.expression import evaluate, to_text
-from attnforge.targets.expression.intervals import Interval, absolute
-from attnforge.targets.expression.simplify import ONE, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, varies
 from attnforge.targets.graph import SIGNLESS, Composition, Form, Graph, Step, substituted
 
 Array = npt.NDArray[np.float64]

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from attnforge.certification.stream import Noise, is_distractor
 from attnforge.errors import AttnforgeError, CertificateError
+from attnforge.expression import parse
+from attnforge.expression.intervals import Interval
+from attnforge.expression.simplify import over, plus, times
+from attnforge.expression.tree import Constant, Node, variables
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.targets import Formula
-from attnforge.targets.expression import parse
-from attnforge.targets.expression.intervals import Interval
-from attnforge.targets.expression.simplify import over, plus, times
-from attnforge.targets.expression.tree import Constant, Node, variables
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.graph import SIGNLESS, number_of, register, substituted
 

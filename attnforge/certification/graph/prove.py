@@ -8,7 +8,7 @@ The claims say which formula of which registers each head writes. Nothing of tha
 3. *Composition* by adjoints (:mod:`.blocks`), slopes taken on widened ranges (:mod:`attnforge.targets.graph`), on
    parts of the domain where it is loose.
 4. *Meaning.* The formulas, put into each other, are the target, up to the coefficients of the read-out: both have the
-   same terms in canonical form (:mod:`attnforge.targets.expression.canonical`), and what coefficients differ by is
+   same terms in canonical form (:mod:`attnforge.expression.canonical`), and what coefficients differ by is
    charged with the range of the term.
 """
 
@@ -21,9 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Machine, Up, add_up, gamma, precision, upper
-from attnforge.balls import lower as from_below
-from attnforge.balls.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.certification.certificate import LocalBound
 from attnforge.certification.graph.blocks import Blocks
 from attnforge.certification.graph.directions import Directions
@@ -33,15 +30,18 @@ from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.tokens import power_of_two
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
+from attnforge.expression import evaluate, to_text
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import UNDEFINED, Interval, absolute, is_undefined
+from attnforge.expression.linear import COEFFICIENT_BITS
+from attnforge.expression.ranges import is_large, range_on
+from attnforge.expression.simplify import ONE, minus, plus
+from attnforge.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, varies
 from attnforge.network import Network
+from attnforge.outward import Machine, Up, add_up, gamma, precision, upper
+from attnforge.outward import lower as from_below
+from attnforge.outward.branch_and_bound import Found, Rules, branch_and_bound
 from attnforge.targets.defined import has_values
-from attnforge.targets.expression import evaluate, to_text
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import UNDEFINED, Interval, absolute, is_undefined
-from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.ranges import is_large, range_on
-from attnforge.targets.expression.simplify import ONE, minus, plus
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, varies
 from attnforge.targets.graph import Composition, Form, Graph, least, register, substituted
 
 Array = npt.NDArray[np.float64]

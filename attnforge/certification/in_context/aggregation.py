@@ -26,9 +26,9 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, gamma, up
 from attnforge.certification.in_context.links import BLOCK, NOTHING, softmax
 from attnforge.certification.in_context.reading import Step
+from attnforge.outward import Balls, Machine, Up, gamma, up
 from attnforge.targets.in_context.features import places
 
 Array = npt.NDArray[np.float64]

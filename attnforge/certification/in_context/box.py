@@ -29,7 +29,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Balls, Machine, Up, down, gamma, upper
 from attnforge.certification.in_context.aggregation import gain_error, transmitted
 from attnforge.certification.in_context.links import NOTHING, Sizes, residual_error, softmax
 from attnforge.certification.in_context.prompt import (
@@ -51,6 +50,7 @@ from attnforge.certification.in_context.spectral import Commuting, cells
 from attnforge.certification.registers import Registers
 from attnforge.errors import RefusalError
 from attnforge.lemmas.small_sharpness import combined_error
+from attnforge.outward import Balls, Machine, Up, down, gamma, upper
 from attnforge.targets.in_context import Iteration
 from attnforge.targets.in_context.algorithm import Algorithm
 

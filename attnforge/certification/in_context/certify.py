@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import add_up, machine
 from attnforge.certification.certificate import Certificate, arithmetic, target_digest
 from attnforge.certification.in_context.box import DataBox, box_drift
 from attnforge.certification.in_context.prompt import prompt_drift
@@ -18,6 +17,7 @@ from attnforge.certification.in_context.reading import Step, read_block
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Network, digest, flatten, rounded
 from attnforge.network.flatten import is_weight
+from attnforge.outward import add_up, machine
 from attnforge.targets.in_context import Iteration, PromptTarget
 
 Array = npt.NDArray[np.float64]

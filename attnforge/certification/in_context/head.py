@@ -28,11 +28,12 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up, add_up, gamma, machine, up
 from attnforge.certification.in_context.certify import ROOM
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.lemmas.small_sharpness import aggregation_error, combined_error
 from attnforge.network import Attention, Head, Linear, Network, rounded
+from attnforge.outward import Balls, Machine, Up, add_up, gamma, machine, up
 from attnforge.targets import AttentionHead, Box, Target
 
 Array = npt.NDArray[np.float64]

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up, gamma, machine, precision, upper
 from attnforge.certification.certificate import Certificate
 from attnforge.certification.enclosure.run import BLOCK, Weights, added, disturbed_mean, sums
 from attnforge.certification.in_context.aggregation import summation
@@ -29,7 +28,9 @@ from attnforge.certification.in_context.certify import EXAMPLES, KERNEL, certifi
 from attnforge.certification.in_context.links import softmax
 from attnforge.certification.tokens import count_roundings
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Linear, Network, rounded
+from attnforge.outward import Balls, Machine, Up, gamma, machine, precision, upper
 from attnforge.targets.in_context import KernelAverage
 
 Array = npt.NDArray[np.float64]

@@ -26,7 +26,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from attnforge.balls import Balls, Machine, Up, ball, down, gamma, machine, precision, up, upper
 from attnforge.certification.certificate import Certificate
 from attnforge.certification.in_context.certify import KERNEL, certificate_of
 from attnforge.certification.in_context.kernel import Held
@@ -35,6 +34,7 @@ from attnforge.certification.in_context.prompt import within
 from attnforge.certification.in_context.spectral import Commuting, cells, eigenvalues
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Network, rounded
+from attnforge.outward import Balls, Machine, Up, ball, down, gamma, machine, precision, up, upper
 from attnforge.targets.in_context import KernelSystem
 
 Array = npt.NDArray[np.float64]

@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up, ball, gamma, precision, round_to, upper
 from attnforge.certification.in_context.reading import Gate, Interpolated, OneSided, Pair, Step
 from attnforge.errors import CertificateError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.lemmas.kink import kink
 from attnforge.lemmas.link_row import Row, row_error
+from attnforge.outward import Balls, Machine, Up, ball, gamma, precision, round_to, upper
 from attnforge.targets.in_context.algorithm import Algorithm
 from attnforge.targets.in_context.features import Features
 

@@ -32,7 +32,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, down, gamma, spectral_norm, up
 from attnforge.certification.in_context.aggregation import rounding, transmission, truncation, variation
 from attnforge.certification.in_context.links import NOTHING, Sizes, gate_error, residual_error
 from attnforge.certification.in_context.range import check_range
@@ -41,6 +40,7 @@ from attnforge.certification.in_context.spectral import Commuting, eigenvalues
 from attnforge.certification.registers import Registers
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.lemmas.link_row import LOGISTIC_BEND
+from attnforge.outward import Balls, Machine, Up, down, gamma, spectral_norm, up
 from attnforge.targets.in_context import Iteration
 from attnforge.targets.in_context.algorithm import Algorithm
 from attnforge.targets.in_context.features import Features

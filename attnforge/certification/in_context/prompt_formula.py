@@ -17,7 +17,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnforge.balls import Machine, SoftmaxArithmetic, Up, gamma, machine
 from attnforge.certification.certificate import Certificate
 from attnforge.certification.graph.layout import read_columns
 from attnforge.certification.graph.prove import prove_graph
@@ -25,7 +24,9 @@ from attnforge.certification.in_context.certify import certificate_of
 from attnforge.certification.statement import Proof, Report, Statement
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Linear, Network, Rows, Term, rounded
+from attnforge.outward import Machine, Up, gamma, machine
 from attnforge.targets import PromptFormula
 from attnforge.targets.in_context.prompt_formula import FIRST, Between
 

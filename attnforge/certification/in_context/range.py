@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnforge.balls import Machine
 from attnforge.certification.in_context.reading import Interpolated, Pair, Step
 from attnforge.errors import RefusalError
+from attnforge.outward import Machine
 from attnforge.targets.in_context.features import Features
 
 ACCUMULATED = 2.0**127  # scores of all dtypes but float64 are float32 numbers

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Up
+from attnforge.outward import Balls, Up
 from attnforge.targets.in_context.schedule import Spectrum
 
 Array = npt.NDArray[np.float64]

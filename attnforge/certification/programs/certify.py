@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnforge.balls import Balls, Machine, Up, machine, round_to
 from attnforge.certification.certificate import arithmetic
 from attnforge.certification.programs.certificate import MARGIN, ProgramCertificate, RegisterBound
 from attnforge.certification.programs.directions import Directions, Heads
@@ -32,6 +31,7 @@ from attnforge.certification.programs.writing import (
 from attnforge.certification.stream import Noise
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.network import Attention, Head, Layer, Linear, Network, Term, digest, rounded
+from attnforge.outward import Balls, Machine, Up, machine, round_to
 from attnforge.targets.programs.forms import Cell
 from attnforge.targets.programs.language import (
     Comparison,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up
 from attnforge.certification.programs.held import State
 from attnforge.certification.stream import Noise, Stream, folded, is_distractor, mean_sizes, plain_map
 from attnforge.errors import CertificateError
 from attnforge.network import Attention, Head, Layer, Linear, Network
+from attnforge.outward import Balls, Machine, Up
 from attnforge.targets.programs.registers import Layout
 
 Array = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Up
+from attnforge.outward import Up
 from attnforge.targets.programs.registers import Key, Register
 
 Array = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ is convex.
 
 With a gap $G_j$ of the winner w to key j in the run, the mean is within $\sum_j e^{-G_j} |v_j - v_w|$ of $v_w$. What a
 run adds: the query's error meets the difference of two keys; sums of products round relative to the sizes of their
-products; and a softmax subtracts the largest score and exponentiates (:mod:`attnforge.balls.softmax`).
+products; and a softmax subtracts the largest score and exponentiates (:mod:`attnforge.kernel.softmax`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Up, gamma
 from attnforge.certification.programs.held import Held
 from attnforge.certification.programs.products import roundings
 from attnforge.certification.programs.scores import Scores
 from attnforge.errors import CertificateError
+from attnforge.outward import Balls, Up, gamma
 from attnforge.targets.programs.forms import Cell, Form
 from attnforge.targets.programs.language import Labels, LabelTable, NumberTable
 from attnforge.targets.programs.registers import ONE, Key

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, Up, gamma
 from attnforge.certification.programs.held import State
+from attnforge.outward import Machine, Up, gamma
 
 Array = npt.NDArray[np.float64]
 

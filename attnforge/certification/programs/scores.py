@@ -15,12 +15,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, SoftmaxArithmetic, Up
 from attnforge.certification.programs.held import State
 from attnforge.certification.programs.products import rounding
 from attnforge.certification.stream import Noise
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Head
+from attnforge.outward import Balls, Machine, Up
 from attnforge.targets.programs.registers import Key
 
 Array = npt.NDArray[np.float64]

@@ -27,9 +27,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Up
 from attnforge.certification.programs.scores import Scores
 from attnforge.errors import CertificateError
+from attnforge.outward import Balls, Up
 from attnforge.targets.programs.forms import Form, LabelCondition, NumberCondition
 from attnforge.targets.programs.language import Selector, Values
 from attnforge.targets.programs.registers import ONE, Key, needed_square

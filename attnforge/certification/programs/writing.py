@@ -18,13 +18,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Balls, Machine, Up, gamma
 from attnforge.certification.programs.held import Held, State
 from attnforge.certification.programs.lookup import Found
 from attnforge.certification.programs.products import is_power_of_two, rounding
 from attnforge.certification.programs.scores import Scores
 from attnforge.certification.programs.selection import Selection
 from attnforge.errors import CertificateError
+from attnforge.outward import Balls, Machine, Up, gamma
 from attnforge.targets.programs.language import LabelAggregate, Labels, NumberAggregate, Numbers
 from attnforge.targets.programs.registers import Layout, Register
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attnforge.balls import round_to
 from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.network.apply import apply_layer
+from attnforge.outward import round_to
 from attnforge.runtime import AttentionNetwork
 from attnforge.runtime.module import AttentionLayer
 

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from attnforge.balls import machine, round_to
 from attnforge.measurement.diagnosis.findings import Finding, Place, Severity
 from attnforge.measurement.diagnosis.statistics import HeadStatistics
 from attnforge.measurement.diagnosis.view import HeadView
+from attnforge.outward import machine, round_to
 
 SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
 FEW = 0.01  # of the queries: lost on fewer is a warning, on more a fault

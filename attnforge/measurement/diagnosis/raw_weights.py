@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from attnforge.arrays import float64
-from attnforge.balls import machine, round_to
 from attnforge.errors import DomainError, TargetError
 from attnforge.measurement.diagnosis.view import HeadView, Indices, chosen_rows
+from attnforge.outward import machine, round_to
 
 Array = npt.NDArray[np.float64]
 

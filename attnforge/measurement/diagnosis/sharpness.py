@@ -22,10 +22,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
 from attnforge.measurement.diagnosis.findings import Finding, Place, Severity
 from attnforge.measurement.diagnosis.subject import Subject, attention_index, run, sharpened, sites
 from attnforge.network import Attention
+from attnforge.outward import machine
 
 Array = npt.NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
 from attnforge.measurement.diagnosis.view import AnyArray, HeadView
+from attnforge.outward import machine
 
 Array = npt.NDArray[np.float64]
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnforge.balls import MACHINES
 from attnforge.errors import TargetError
 from attnforge.measurement.diagnosis.view import HeadView, chosen_rows
+from attnforge.outward import MACHINES
 
 NAMES = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask")
 

@@ -19,16 +19,16 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import lower as from_below
-from attnforge.balls import precision, upper
 from attnforge.errors import DomainError, RefusalError, TargetError
+from attnforge.expression import Node, evaluate, parse, to_text, variables
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import Interval, is_undefined
+from attnforge.expression.parse import MEAN
+from attnforge.expression.ranges import is_large, range_on
+from attnforge.expression.tree import Apply, Variable, fold
+from attnforge.outward import lower as from_below
+from attnforge.outward import precision, upper
 from attnforge.targets.domain import Box
-from attnforge.targets.expression import Node, evaluate, parse, to_text, variables
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import Interval, is_undefined
-from attnforge.targets.expression.parse import MEAN
-from attnforge.targets.expression.ranges import is_large, range_on
-from attnforge.targets.expression.tree import Apply, Variable, fold
 from attnforge.targets.formula import input_names
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.graph import Conditions, common, conditioned

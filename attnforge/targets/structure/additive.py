@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.linear import LinearForm
+from attnforge.expression.simplify import ZERO, plus
+from attnforge.expression.tree import Node, variables
 from attnforge.targets.domain import Box
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.linear import LinearForm
-from attnforge.targets.expression.simplify import ZERO, plus
-from attnforge.targets.expression.tree import Node, variables
 from attnforge.targets.structure.ridge import Direction, affine_part, direction_of, scaled_direction
 from attnforge.targets.structure.term import Term, Values, constant_term, input_term, ridge_term
 from attnforge.targets.target import AnyArray
@@ -39,7 +39,7 @@ class _Group:
 def expression_terms(tree: Node, names: tuple[str, ...], box: Box) -> tuple[Term, ...]:
     """Terms that add up to the expression on the box; a single one if it is not a sum.
 
-    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.expression import parse
     >>> cube = Box(-1, 1, shape=(3,))
     >>> terms = expression_terms(parse("sin(x) + 2*(cos(y - z) + x*y) - x - 3"), ("x", "y", "z"), cube)
     >>> [term.describe() for term in terms]

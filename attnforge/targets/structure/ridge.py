@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.balls import precision
 from attnforge.errors import TargetError
+from attnforge.expression.linear import COEFFICIENT_BITS, LinearForm, linear_form
+from attnforge.expression.simplify import plus
+from attnforge.expression.tree import Apply, Node, Variable, children, variables, varies
+from attnforge.outward import precision
 from attnforge.targets.domain import Box
-from attnforge.targets.expression.linear import COEFFICIENT_BITS, LinearForm, linear_form
-from attnforge.targets.expression.simplify import plus
-from attnforge.targets.expression.tree import Apply, Node, Variable, children, variables, varies
 from attnforge.targets.structure.summands import summands
 
 Array = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ class Direction:
 def direction_of(node: Node, names: Sequence[str], box: Box) -> Direction | None:
     """The one direction along which the expression varies on the box, or None if there are none or several.
 
-    >>> from attnforge.targets.expression import parse
+    >>> from attnforge.expression import parse
     >>> square = Box([0, 0], [1, 1])
     >>> direction_of(parse("exp(2*x - 3*y)/(1 + 3*y - 2*x)"), ("x", "y"), square).weights(square)
     array([-0.66666667,  1.        ])
@@ -113,7 +113,7 @@ def affine_part(node: Node, names: Sequence[str]) -> tuple[LinearForm | None, li
 def rewritten(node: Node, found: dict[str, Node]) -> Node:
     """The expression with a variable y[0], y[1], .. for each maximal affine part; ``found`` says which these are.
 
-    >>> from attnforge.targets.expression import parse, to_text
+    >>> from attnforge.expression import parse, to_text
     >>> found: dict[str, Node] = {}
     >>> to_text(rewritten(parse("sin(x + 2*y)*z + y - 1"), found)), [to_text(part) for part in found.values()]
     ('y[0] + sin(y[1])*y[2]', ['-1 + y', 'x + 2*y', 'z'])

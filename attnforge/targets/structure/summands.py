@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from attnforge.targets.expression.simplify import ONE, over, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, varies
+from attnforge.expression.simplify import ONE, over, times
+from attnforge.expression.tree import Apply, Constant, Node, varies
 
 
 def summands(node: Node) -> list[Node]:
     """Expressions that add up to the given one, none of them a sum, a negated sum or a multiple of one.
 
-    >>> from attnforge.targets.expression import parse, to_text
+    >>> from attnforge.expression import parse, to_text
     >>> [to_text(each) for each in summands(parse("sin(x) - 2*(x*y - (1 + y)/4)"))]
     ['sin(x)', '-2*x*y', '2*(1/4)', '2*(1/4)*y']
     """

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
-from attnforge.targets.expression.limits import PROGRAM
-from attnforge.targets.expression.tree import Constant, Node
+from attnforge.expression.limits import PROGRAM
+from attnforge.expression.tree import Constant, Node
 
 Nodes = npt.NDArray[np.object_]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attnforge.errors import TargetError
-from attnforge.targets.expression.functions import FUNCTIONS, NAMES
-from attnforge.targets.expression.limits import exponent_problem
-from attnforge.targets.expression.simplify import ONE, TWO, ZERO, minus, of, over, raised
-from attnforge.targets.expression.tree import Apply, Constant, Node
+from attnforge.expression.functions import FUNCTIONS, NAMES
+from attnforge.expression.limits import exponent_problem
+from attnforge.expression.simplify import ONE, TWO, ZERO, minus, of, over, raised
+from attnforge.expression.tree import Apply, Constant, Node
 
 MINUS_ONE, HALF, THREE, SIX, TEN = (Constant(value) for value in (-1.0, 0.5, 3.0, 6.0, 10.0))
 SELU_ALPHA, SELU_SCALE = Constant(1.6732632423543772848170429916717), Constant(1.0507009873554804934193349852946)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from attnforge.targets.expression.functions import is_total
-from attnforge.targets.expression.reductions import REDUCTIONS
-from attnforge.targets.expression.simplify import ONE, ZERO, of, over
-from attnforge.targets.expression.tree import Constant, Node
+from attnforge.expression.functions import is_total
+from attnforge.expression.reductions import REDUCTIONS
+from attnforge.expression.simplify import ONE, ZERO, of, over
+from attnforge.expression.tree import Constant, Node
 from attnforge.targets.tracing import elementwise
 from attnforge.targets.tracing.arrays import (
     NodeArray,

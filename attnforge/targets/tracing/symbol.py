@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from attnforge.targets.expression.tree import Variable
+from attnforge.expression.tree import Variable
 from attnforge.targets.tracing import elementwise
 from attnforge.targets.tracing.arrays import NodeArray, Nodes, nodes_of, on_entries, refuse
 from attnforge.targets.tracing.operations import OPERATIONS

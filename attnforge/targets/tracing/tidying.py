@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from attnforge.targets.expression.tree import Apply, Node, bottom_up, children, fold_joined, joined, unified
+from attnforge.expression.tree import Apply, Node, bottom_up, children, fold_joined, joined, unified
 
 FLAT = ("+", "*")
 
@@ -13,7 +13,7 @@ FLAT = ("+", "*")
 def tidied(trees: Iterable[Node]) -> tuple[Node, ...]:
     """The same formulas; a sum or product that only another one uses becomes a part of it.
 
-    >>> from attnforge.targets.expression import parse, to_text
+    >>> from attnforge.expression import parse, to_text
     >>> to_text(tidied([parse("((x + y) + 2) + (x + y)^2")])[0])
     '(x + y) + 2 + (x + y)^2'
     """

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import TargetError
-from attnforge.targets.expression import parse_program, variables
-from attnforge.targets.expression.program import is_list
-from attnforge.targets.expression.tree import joined, name_problem
+from attnforge.expression import parse_program, variables
+from attnforge.expression.program import is_list
+from attnforge.expression.tree import joined, name_problem
 from attnforge.targets.open_formula import OpenFormula
 from attnforge.targets.tracing.arrays import Nodes, nodes_of
 from attnforge.targets.tracing.symbol import Symbol

@@ -24,15 +24,15 @@ from flint import arb
 
 from attnforge.anchors.grid_fit import GridFit, fit_grid
 from attnforge.anchors.temperature import gate_sharpness
-from attnforge.balls import lower, machine, upper
 from attnforge.effort import check_time
 from attnforge.errors import RefusalError
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.intervals import Interval, is_undefined
+from attnforge.expression.text import to_text
 from attnforge.lemmas.reciprocal import reciprocal_error
 from attnforge.network import Attention, Claims, Head, Linear, Network, Rows, Term
+from attnforge.outward import lower, machine, upper
 from attnforge.targets import Box, Formula, Target
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.intervals import Interval, is_undefined
-from attnforge.targets.expression.text import to_text
 from attnforge.targets.formulas import Formulas
 from attnforge.targets.graph import Composition, Form, Step, modulus
 from attnforge.theorems.construction import Construction, Cost, Documentation, Law

@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from attnforge.balls import precision
 from attnforge.effort import check_time
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.intervals import Interval, is_undefined
-from attnforge.targets.expression.linear import COEFFICIENT_BITS
-from attnforge.targets.expression.simplify import ONE, of, raised, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, bottom_up, variables
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.intervals import Interval, is_undefined
+from attnforge.expression.linear import COEFFICIENT_BITS
+from attnforge.expression.simplify import ONE, of, raised, times
+from attnforge.expression.tree import Apply, Constant, Node, Variable, bottom_up, variables
+from attnforge.outward import precision
 from attnforge.targets.graph import Conditions, Graph, register, substituted
 from attnforge.theorems.graph.kinks import Kinks
 from attnforge.theorems.graph.products import Products, along
@@ -60,7 +60,7 @@ def decompose(
     """Registers for the expressions of named inputs on a box, where conditions on registers hold.
 
     >>> from flint import arb
-    >>> from attnforge.targets.expression.parse import parse
+    >>> from attnforge.expression.parse import parse
     >>> unit = Interval(arb(1), arb(2))
     >>> found = decompose([parse("x*y/sqrt(x^2 + z^2)")], ["x", "y", "z"], [unit] * 3)
     >>> [step.kind for step in found.steps]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnforge.targets.expression.intervals import is_undefined
-from attnforge.targets.expression.simplify import ZERO, of
-from attnforge.targets.expression.tree import Constant
+from attnforge.expression.intervals import is_undefined
+from attnforge.expression.simplify import ZERO, of
+from attnforge.expression.tree import Constant
 from attnforge.theorems.graph.registers import Registered
 from attnforge.theorems.graph.ridges import Ridges
 from attnforge.theorems.graph.values import Value, constant, negated, scaled

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from attnforge.errors import RefusalError
-from attnforge.targets.expression.intervals import is_undefined
-from attnforge.targets.expression.simplify import minus, of, plus, raised, times
-from attnforge.targets.expression.text import to_text
-from attnforge.targets.expression.tree import Apply, Constant, Node
+from attnforge.expression.intervals import is_undefined
+from attnforge.expression.simplify import minus, of, plus, raised, times
+from attnforge.expression.text import to_text
+from attnforge.expression.tree import Apply, Constant, Node
 from attnforge.theorems.graph.registers import Registered
 from attnforge.theorems.graph.ridges import Ridges
 from attnforge.theorems.graph.values import (

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attnforge.targets.expression.evaluate import bounds
-from attnforge.targets.expression.intervals import UNDEFINED, Interval, is_undefined
-from attnforge.targets.expression.ranges import is_large, range_on
-from attnforge.targets.expression.tree import Node, variables
+from attnforge.expression.evaluate import bounds
+from attnforge.expression.intervals import UNDEFINED, Interval, is_undefined
+from attnforge.expression.ranges import is_large, range_on
+from attnforge.expression.tree import Node, variables
 from attnforge.targets.graph import (
     UNFOLDED,
     Conditions,

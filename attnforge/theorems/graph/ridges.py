@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnforge.anchors.panels import chebyshev_coefficients, lobatto
-from attnforge.balls import lower, upper
 from attnforge.errors import RefusalError
-from attnforge.targets.expression.evaluate import evaluate
-from attnforge.targets.expression.intervals import is_undefined
-from attnforge.targets.expression.simplify import ONE, ZERO, of, plus, times
-from attnforge.targets.expression.tree import Apply, Constant, Node, bottom_up, variables
+from attnforge.expression.evaluate import evaluate
+from attnforge.expression.intervals import is_undefined
+from attnforge.expression.simplify import ONE, ZERO, of, plus, times
+from attnforge.expression.tree import Apply, Constant, Node, bottom_up, variables
+from attnforge.outward import lower, upper
 from attnforge.targets.graph import Step, substituted
 from attnforge.theorems.graph.registers import Registered, Registers
 from attnforge.theorems.graph.values import (

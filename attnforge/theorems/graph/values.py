@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import TypeVar
 
 from attnforge.errors import RefusalError
-from attnforge.targets.expression.simplify import ONE, minus, of, over, plus, raised, times
-from attnforge.targets.expression.text import to_text
-from attnforge.targets.expression.tree import Apply, Constant, Node, Variable, fold, varies
+from attnforge.expression.simplify import ONE, minus, of, over, plus, raised, times
+from attnforge.expression.text import to_text
+from attnforge.expression.tree import Apply, Constant, Node, Variable, fold, varies
 from attnforge.targets.graph import Step
 
 T = TypeVar("T")

@@ -29,9 +29,10 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import Machine, SoftmaxArithmetic, gamma, machine, round_to
 from attnforge.errors import RefusalError, TargetError
+from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term, with_heads
+from attnforge.outward import Machine, gamma, machine, round_to
 from attnforge.targets.in_context import AttentionHead, HeadShape
 
 Array = npt.NDArray[np.float64]

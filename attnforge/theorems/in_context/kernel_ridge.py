@@ -19,8 +19,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
 from attnforge.network import Attention, Head, Layer, Linear, Network, Rows, Term
+from attnforge.outward import machine
 from attnforge.targets.in_context import KernelSystem
 
 Array = npt.NDArray[np.float64]

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnforge.balls import machine
 from attnforge.lemmas.link_row import Row
+from attnforge.outward import machine
 
 TYPICAL = 0.25  # size of residuals, of the bound on the data
 ROUNDINGS = 8.0  # that the certificate of a sum over some hundred examples charges

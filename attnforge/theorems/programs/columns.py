@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.balls import machine
+from attnforge.outward import machine
 from attnforge.targets.programs.forms import Form
 from attnforge.targets.programs.registers import Layout
 

@@ -1,0 +1,1 @@
+"""What is trusted for the word *proved*."""
