@@ -17,7 +17,8 @@ MOST_LINES = 5100
 OWN = tuple(f"attnforge.certification.{name}" for name in ("certificate", "dialect", "checker"))
 ALLOWED = (
     *OWN,
-    *map("attnforge.{}".format, "outward kernel expression display effort errors network targets".split()),
+    *(f"attnforge.{name}" for name in ("outward", "kernel", "expression", "network", "targets")),
+    *(f"attnforge.{name}" for name in ("display", "effort", "errors")),
     "flint",
     "numpy",
 )
