@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.tokens import Tokens, count_roundings, inner, linear, one_layer, project, whole_input
+from attnforge.certification.tokens import Tokens, inner, linear, one_layer, project, whole_input
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.rounding import count_roundings
 from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Head, Linear, Network
 from attnforge.outward import Balls, Machine, Up, gamma

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.certification.target_range import seen_at, target_models
 from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import CertificateError
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.models import Models
 from attnforge.outward import round_to
 from attnforge.outward.arrays import TINY
 from attnforge.outward.branch_and_bound import Found, Rules, branch_and_bound

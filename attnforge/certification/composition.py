@@ -22,9 +22,9 @@ import numpy.typing as npt
 from attnforge.certification.anchored import Problem, bound_anchored
 from attnforge.certification.registers import Forms, Registers
 from attnforge.certification.three_keys import PARTS, bound_layer
-from attnforge.certification.tokens import count_roundings
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.rounding import count_roundings
 from attnforge.network import Attention, Head, Layer, Linear, Network
 from attnforge.outward import Balls, Machine, Up, gamma, sum_rounding
 from attnforge.targets import Activation, Affine, Box, ReluNetwork, Target, TruncatedForm

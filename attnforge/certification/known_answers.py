@@ -23,12 +23,12 @@ import numpy.typing as npt
 
 from attnforge.certification.bracket import Pieces, cut, distance
 from attnforge.certification.certify import certify
-from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.certification.output_range import Bounds, input_rows, run_outputs
 from attnforge.certification.target_range import seen_at, target_models
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.models import Models
 from attnforge.network import Network, apply, count_keys
 from attnforge.outward import add_up, machine, round_to
 from attnforge.targets import Box, Target

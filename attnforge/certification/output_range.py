@@ -1,6 +1,6 @@
 r"""Where outputs lie on a box: those of a network as it runs, and those of its target.
 
-The run is a Taylor model on cells (:mod:`.enclosure.model_layers`), roundings of the dtype included, the target is
+The run is a Taylor model on cells (:mod:`attnforge.kernel.run`), roundings of the dtype included, the target is
 enclosed on them by :mod:`.target_range`. Cells are cut where the largest upper end is, and anew for the smallest lower
 end, until each is within a small part of the range of a value seen, or a limit is reached; the outermost ends hold on
 the box in any case.
@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification.certify import certify
-from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.run import evenly
 from attnforge.certification.enclosure.stack import MANY, MOST, numbers_held
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.certification.target_range import Range, enclosed_range
 from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.models import Models
+from attnforge.kernel.run import run_network
 from attnforge.network import Network, apply, rounded
 from attnforge.outward import MACHINES, Machine, machine
 from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound

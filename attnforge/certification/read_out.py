@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from attnforge.certification.statement import Proof, Statement
 from attnforge.certification.stream import Stream, is_distractor, mean_sizes, plain_map
-from attnforge.certification.tokens import Tokens, count_roundings, gammas, linear, project, whole_input
+from attnforge.certification.tokens import Tokens, linear, project, whole_input
 from attnforge.errors import CertificateError
+from attnforge.kernel.rounding import count_roundings, gammas
 from attnforge.network import Attention, Head, Layer, Linear, Network
 from attnforge.outward import Balls, Machine, Up, add_up, round_to
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.tokens import count_roundings, gammas
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.rounding import count_roundings, gammas
 from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Head, Layer, Linear
 from attnforge.outward import Balls, Machine, Up

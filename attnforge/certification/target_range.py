@@ -2,10 +2,10 @@ r"""Where a target's values lie on boxes: by its Lipschitz constant, or enclosed
 
 Of a callable with $|f(x) - f(y)| \le L\|x - y\|$ the range over a box with midpoint m and radii r is
 $f(m) \pm L\|r\|$, on condition that L is right. A formula is a Taylor model on each of many boxes at once
-(:mod:`.enclosure.formula_models`) of degree 1, whose range is off by a multiple of $r^2$ only, and a ball of all its
+(:mod:`attnforge.kernel.formula`) of degree 1, whose range is off by a multiple of $r^2$ only, and a ball of all its
 values, which is better on large boxes. With more inputs than models are made for it is evaluated on intervals. A ReLU
 network is one map and one clamp after the other of such models, an attention head a network of one layer
-(:mod:`.enclosure.model_layers`), whose rounding in float64 is charged and not needed.
+(:mod:`attnforge.kernel.run`), whose rounding in float64 is charged and not needed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.formula_models import formula_models
-from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.rows import Entry, entries_of
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, TargetError
 from attnforge.expression.evaluate import bounds
 from attnforge.expression.intervals import Interval
 from attnforge.expression.tree import Apply, Constant, Node, Variable
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.formula import formula_models
+from attnforge.kernel.models import Models
+from attnforge.kernel.run import run_network
 from attnforge.network import Attention, Head, Network, Rows
 from attnforge.outward import MACHINES, Balls, precision
 from attnforge.targets import (

@@ -9,14 +9,14 @@ $\gamma_k \sum |z||P|$ or less, valid for every summation order. Products by zer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.rounding import count_roundings, gammas, power_of_two
 from attnforge.network import Attention, Linear, Network, Term
-from attnforge.outward import Balls, Machine, Up, gamma
+from attnforge.outward import Balls, Machine, Up
 
 Array = npt.NDArray[np.float64]
 
@@ -194,23 +194,6 @@ def _operations(tokens: Tokens, each: Array) -> Array:
     inexact = ~power_of_two(each) & ~tokens.is_simple()[:, :, None]
     further = np.maximum(nonzero.sum(axis=-2) - 1, 0)
     return np.asarray(np.any(inexact, axis=-2) + further, dtype=np.float64)
-
-
-def count_roundings(weights: Array) -> Array:
-    """Roundings behind each output of features times a matrix (..., m, m'), for features of any kind."""
-    inexact = np.any(~power_of_two(weights), axis=-2)
-    return np.asarray(inexact + np.maximum((weights != 0).sum(axis=-2) - 1, 0), dtype=np.float64)
-
-
-def power_of_two(values: Array) -> npt.NDArray[np.bool_]:
-    """Factors whose products are exact; zero is one of them."""
-    return np.isin(np.abs(np.frexp(values)[0]), (0.0, 0.5))
-
-
-def gammas(operations: npt.NDArray[np.number[Any]], unit: float) -> Array:
-    """The relative error of so many roundings, each."""
-    values = np.unique(operations)
-    return np.select([operations == k for k in values], [gamma(int(k), unit) for k in values])
 
 
 def _picked(mix: Array, tokens: Tokens) -> Tokens:

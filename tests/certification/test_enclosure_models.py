@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.formula_models import formula_models
-from attnforge.certification.enclosure.model_layers import run_network
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import AttnforgeError
 from attnforge.expression import enclose, parse
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.formula import formula_models
+from attnforge.kernel.models import Models
+from attnforge.kernel.run import run_network
 from attnforge.network import rounded
 from attnforge.outward import Up, machine, precision
 from tests.readers.comparison import DTYPES, _torch

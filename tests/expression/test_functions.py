@@ -16,9 +16,6 @@ from attnforge.certification.checker.formula import FormulaOn
 from attnforge.certification.checker.search import exactly
 from attnforge.certification.checker.space import Form, Space
 from attnforge.certification.checker.taylor import ONE, ZERO, Cell
-from attnforge.certification.enclosure.degrees import degrees
-from attnforge.certification.enclosure.formula_models import formula_models
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.expression import Apply, Variable, derivative, enclose, evaluate, parse, to_text
 from attnforge.expression import intervals as known
@@ -26,6 +23,9 @@ from attnforge.expression.evaluate import bounds, taylor
 from attnforge.expression.functions import FUNCTIONS, NAMES
 from attnforge.expression.intervals import Interval
 from attnforge.expression.reductions import REDUCTIONS
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.formula import formula_models
+from attnforge.kernel.models import Models
 from benchmarks.formulas import MEANING, exact
 
 DIGITS, BITS, TERMS = 60, 240, 8

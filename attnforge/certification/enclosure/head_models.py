@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.factors import Factor, FactorHead
-from attnforge.certification.enclosure.model_layers import centred, least_sum
-from attnforge.certification.enclosure.taylor_models import Models
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.models import Models
+from attnforge.kernel.run import centred, least_sum
 from attnforge.outward import Up, gamma
 
 Array = npt.NDArray[np.float64]

@@ -28,7 +28,6 @@ import numpy.typing as npt
 from flint import arb, arb_mat, arb_series, ctx
 
 from attnforge.certification.enclosure.affine_heads import AffineHead
-from attnforge.certification.enclosure.formula_models import numbers
 from attnforge.certification.enclosure.row_models import DEGREE, Polynomials, RowModel, largest_sizes
 from attnforge.effort import NORMAL
 from attnforge.expression import derivative
@@ -36,6 +35,7 @@ from attnforge.expression.evaluate import bounds, taylor
 from attnforge.expression.intervals import Interval
 from attnforge.expression.series import NotSmoothError
 from attnforge.expression.tree import Node
+from attnforge.kernel.formula import numbers
 from attnforge.outward import Up, add_up, gamma, precision, upper
 from attnforge.outward import lower as from_below
 from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound

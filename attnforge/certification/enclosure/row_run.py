@@ -26,8 +26,9 @@ from attnforge.certification.enclosure.run import (
     kernel_roundings,
     sums,
 )
-from attnforge.certification.tokens import Tokens, inner, linear, power_of_two, project, whole_input
+from attnforge.certification.tokens import Tokens, inner, linear, project, whole_input
 from attnforge.errors import CertificateError
+from attnforge.kernel.rounding import power_of_two
 from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.outward import Balls, Machine, gamma

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.tokens import Tokens, count_roundings, input_tokens, linear, power_of_two, project
+from attnforge.certification.tokens import Tokens, input_tokens, linear, project
+from attnforge.kernel.rounding import count_roundings, power_of_two
 from attnforge.kernel.softmax import SECOND_ORDER, SoftmaxArithmetic
 from attnforge.network import Head, Linear
 from attnforge.outward import Balls, Machine, gamma, product_up

@@ -1,6 +1,6 @@
 r"""Heads of several inputs: the supremum of |network - formula| by Taylor expansion on boxes, branch and bound.
 
-On a box the error $e = \mathrm{net} - f$ is a Taylor model (:mod:`.head_models`, :mod:`.formula_models`): a polynomial
+On a box the error $e = \mathrm{net} - f$ is a Taylor model (:mod:`.head_models`, :mod:`attnforge.kernel`): a polynomial
 of $t \in [-1, 1]^D$, whose maximum is bounded by its Bernstein coefficients, and a bound of what it leaves out.
 
 Boxes whose bound exceeds the largest error found by more than a factor are cut, many at a time, across the axis that
@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification.enclosure.affine_heads import read_heads
-from attnforge.certification.enclosure.bernstein import largest_size
-from attnforge.certification.enclosure.degrees import degrees
 from attnforge.certification.enclosure.factors import FactorHead, factor_head
-from attnforge.certification.enclosure.formula_models import formula_models
 from attnforge.certification.enclosure.head_models import head_models
 from attnforge.certification.enclosure.kinks import kink_cuts
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.effort import NORMAL, check_time
 from attnforge.errors import CertificateError
 from attnforge.expression.tree import Node
+from attnforge.kernel.bernstein import largest_size
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.formula import formula_models
+from attnforge.kernel.models import Models
 from attnforge.network import Network
 from attnforge.outward import Up
 from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound

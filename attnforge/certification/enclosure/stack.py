@@ -1,6 +1,6 @@
 r"""Any stack of linear maps and softmax heads against a formula: the whole network enclosed on cells.
 
-No theorem is looked for. Run and formula are Taylor models on cells (:mod:`.model_layers`, :mod:`.formula_models`); on
+No theorem is looked for. Run and formula are Taylor models on cells (:mod:`attnforge.kernel`); on
 each, |run - formula| is at most the size of the difference of both. Cells are cut where that is largest, until it is
 close to what the same models say at points, or a limit is reached: the largest bound of a cell holds in any case.
 
@@ -20,16 +20,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.enclosure.degrees import Degrees, degrees
-from attnforge.certification.enclosure.formula_models import formula_models
-from attnforge.certification.enclosure.model_layers import run_network
 from attnforge.certification.enclosure.rows import Entry, entries_of, tokens_of
 from attnforge.certification.enclosure.run import evenly
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.certification.statement import Proof, Statement
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.expression import evaluate
+from attnforge.kernel.degrees import Degrees, degrees
+from attnforge.kernel.formula import formula_models
+from attnforge.kernel.models import Models
+from attnforge.kernel.run import run_network
 from attnforge.network import Network
 from attnforge.network.apply import apply_layer
 from attnforge.outward import Machine, gamma

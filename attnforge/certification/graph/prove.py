@@ -27,7 +27,6 @@ from attnforge.certification.graph.directions import Directions
 from attnforge.certification.graph.heads import beyond, extended, local_error
 from attnforge.certification.graph.layout import REMEDY, Columns, formulas_of, output_of, read_columns, trees_of
 from attnforge.certification.statement import Proof, Statement
-from attnforge.certification.tokens import power_of_two
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError
 from attnforge.expression import evaluate, to_text
@@ -37,6 +36,7 @@ from attnforge.expression.linear import COEFFICIENT_BITS
 from attnforge.expression.ranges import is_large, range_on
 from attnforge.expression.simplify import ONE, minus, plus
 from attnforge.expression.tree import Apply, Constant, Node, Variable, bottom_up, fold, varies
+from attnforge.kernel.rounding import power_of_two
 from attnforge.network import Network
 from attnforge.outward import Machine, Up, add_up, gamma, precision, upper
 from attnforge.outward import lower as from_below

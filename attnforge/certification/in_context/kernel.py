@@ -26,8 +26,8 @@ from attnforge.certification.enclosure.run import BLOCK, Weights, added, disturb
 from attnforge.certification.in_context.aggregation import summation
 from attnforge.certification.in_context.certify import EXAMPLES, KERNEL, certificate_of
 from attnforge.certification.in_context.links import softmax
-from attnforge.certification.tokens import count_roundings
 from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.rounding import count_roundings
 from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Linear, Network, rounded
 from attnforge.outward import Balls, Machine, Up, gamma, machine, precision, upper

@@ -1,6 +1,6 @@
 r"""A network as it runs, on cells: every feature of every row enclosed by a Taylor model, layer by layer.
 
-Models (:mod:`.taylor_models`) enclose the run, not the exact function: what the dtype rounds is added to their rest as
+Models (:mod:`.models`) enclose the run, not the exact function: what the dtype rounds is added to their rest as
 it is made, and goes on from there through the same arithmetic. Linear maps round by $\gamma_k \sum |w||z|$ for k
 roundings, in any order of summation.
 
@@ -25,8 +25,8 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.enclosure.taylor_models import Models, exp_above
-from attnforge.certification.tokens import count_roundings, gammas
+from attnforge.kernel.models import Models, exp_above
+from attnforge.kernel.rounding import count_roundings, gammas
 from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.network import Attention, Head, Layer, Linear, Network, Softmax, Term
 from attnforge.outward import Machine, Up, gamma

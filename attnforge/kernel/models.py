@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.enclosure.degrees import Degrees
+from attnforge.kernel.degrees import Degrees
 from attnforge.outward import Up, gamma
 from attnforge.outward.arrays import TINY, UNIT, two_sum
 

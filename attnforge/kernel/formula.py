@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_series, ctx
 
-from attnforge.certification.enclosure.taylor_models import Models
 from attnforge.errors import CertificateError
 from attnforge.expression import series
 from attnforge.expression.evaluate import bounds
@@ -31,6 +30,7 @@ from attnforge.expression.functions import function_of, is_joined
 from attnforge.expression.intervals import Interval
 from attnforge.expression.series import NotSmoothError
 from attnforge.expression.tree import Apply, Constant, Node, Variable, fold
+from attnforge.kernel.models import Models
 from attnforge.outward import Balls, Up, precision
 from attnforge.outward.arrays import TINY, UNIT
 
@@ -46,7 +46,7 @@ SHORT = 2.0**20  # slopes of chords are multiples of one over it
 def formula_models(tree: Node, inputs: Mapping[str, Models]) -> Models:
     """Models (C,) of the formula, its inputs being models (C,).
 
-    >>> from attnforge.certification.enclosure.degrees import degrees
+    >>> from attnforge.kernel.degrees import degrees
     >>> from attnforge.expression.parse import parse
     >>> x = Models(degrees(1, 2), np.array([[1.0], [0.5], [0.0]]), Up.zeros(1))
     >>> formula_models(parse("x^2"), {"x": x}).c.ravel().tolist()  # (1 + t/2)^2
