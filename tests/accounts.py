@@ -1,12 +1,13 @@
 """Golden certificates: what was proved of every network of the catalogue, and how large it was.
 
 ``./test --golden`` writes the file anew; its difference is read before it is committed. ``golden/start.json`` is the
-file as it was before the redesign, which stays.
+file as it was before the redesign, which stays: what the redesign may cost in all is counted from there.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from attnforge.network import count_keys
 from tests.catalogue import ENTRIES, built
 
 GOLDEN = Path(__file__).parent / "golden" / "certificates.json"
+START = GOLDEN.with_name("start.json")
 STATUSES = ("proved", "conditional", "sampled", "refused")  # from the strongest to none
 SIZES = ("keys", "heads", "layers")
 RISE = 1.01  # times a bound that was, within which another one is the same
@@ -25,6 +27,11 @@ ROUNDING = 2.0  # the same of entries whose bound is the rounding of a fit: they
 ROUNDED: frozenset[str] = frozenset()
 UNSETTLED: dict[str, str] = {}
 """Entries whose size still hangs on the processor, and why."""
+
+LOOSER, MOST, LARGER = 1.1, 3.0, 1.05  # bounds since the start, those of exceptions, and keys
+SHARE = 0.05  # of all entries that may be exceptions
+EXCEPTIONS: dict[str, str] = {}
+"""Entries whose bound is more than LOOSER times, or keys more than LARGER times, what they were at the start, and why."""
 
 Account = dict[str, Any]
 
@@ -73,6 +80,23 @@ def worse(name: str, before: Account, now: Account) -> list[str]:
         if now["bound"] > rise * before["bound"]:
             found.append(f"{name}: the bound {before['bound']:g} became {now['bound']:g}")
     return found
+
+
+def departed(start: dict[str, Account], now: dict[str, Account], exceptions: dict[str, str]) -> list[str]:
+    """What has become worse since the start by more than a redesign may cost."""
+    wrong = [f"{name}: gone" for name in start if name not in now]
+    for name in start.keys() & now.keys():
+        before, after = start[name], now[name]
+        if STATUSES.index(after["status"]) > STATUSES.index(before["status"]):
+            wrong.append(f"{name}: {before['status']} became {after['status']}")
+        excused = name in exceptions
+        if before.get("bound") is not None and after.get("bound", math.inf) > before["bound"] * (
+            MOST if excused else LOOSER
+        ):
+            wrong.append(f"{name}: the bound {before['bound']:g} became {after.get('bound')}")
+        if not excused and after.get("keys", 0) > LARGER * before.get("keys", math.inf):
+            wrong.append(f"{name}: {before['keys']} keys became {after['keys']}")
+    return sorted(wrong)
 
 
 def read(path: Path = GOLDEN) -> dict[str, Account]:
