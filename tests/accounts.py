@@ -31,7 +31,7 @@ UNSETTLED: dict[str, str] = {}
 LOOSER, MOST, LARGER = 1.1, 3.0, 1.05  # bounds since the start, those of exceptions, and keys
 SHARE = 0.05  # of all entries that may be exceptions
 EXCEPTIONS: dict[str, str] = {}
-"""Entries whose bound is more than LOOSER times, or keys more than LARGER times, what they were at the start, and why."""
+"""Entries whose bound is more than LOOSER times what it was at the start, or whose keys more than LARGER times; why."""
 
 Account = dict[str, Any]
 
@@ -89,12 +89,11 @@ def departed(start: dict[str, Account], now: dict[str, Account], exceptions: dic
         before, after = start[name], now[name]
         if STATUSES.index(after["status"]) > STATUSES.index(before["status"]):
             wrong.append(f"{name}: {before['status']} became {after['status']}")
-        excused = name in exceptions
-        if before.get("bound") is not None and after.get("bound", math.inf) > before["bound"] * (
-            MOST if excused else LOOSER
-        ):
-            wrong.append(f"{name}: the bound {before['bound']:g} became {after.get('bound')}")
-        if not excused and after.get("keys", 0) > LARGER * before.get("keys", math.inf):
+        elif before.get("bound") is not None:
+            rise = MOST if name in exceptions else LOOSER
+            if after["bound"] > rise * before["bound"]:
+                wrong.append(f"{name}: the bound {before['bound']:g} became {after['bound']:g}")
+        if name not in exceptions and after.get("keys", 0) > LARGER * before.get("keys", math.inf):
             wrong.append(f"{name}: {before['keys']} keys became {after['keys']}")
     return sorted(wrong)
 
