@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from attnforge.certification.checker.agreement import disagreements
 from attnforge.compiler.certifying import certified
@@ -13,7 +14,9 @@ from attnforge.compiler.kernel_ridge import KernelRidgeNetwork
 from attnforge.compiler.prompt_formula import PromptFunction
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file import FORMAT, MAX_FILE, StoredModel, read
+from attnforge.programs.running import ProgramNetwork
 from attnforge.targets import Iteration, KernelAverage, KernelSystem, PromptFormula
+from attnforge.targets.programs.stored import Program
 
 OF_EXAMPLES: dict[type, type[Compiled]] = {
     Iteration: InContextNetwork,
@@ -23,7 +26,7 @@ OF_EXAMPLES: dict[type, type[Compiled]] = {
 }
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Any:
     """Read a model written by :meth:`Compiled.save`; anything malformed, altered or too large is refused.
 
     A file of format 2 was written before networks were checked when they are made: its certificate is not relied on,
@@ -37,6 +40,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_FILE) -> Compiled
     if not stored.is_intact:
         got = "a file that was altered or damaged"
         raise FileFormatError("The digest must match the content", got, "Build it anew")
+    if isinstance(stored.target, Program):
+        return ProgramNetwork.of_file(stored)
     for what in disagreements(stored.network, stored.target, stored.certificate, stored.dtype):
         raise FileFormatError(f"The certificate must be about the stored {what}", f"another {what}", "Certify again")
     if stored.format < FORMAT:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnforge.certification.certificate import arithmetic
-from attnforge.certification.programs.certificate import MARGIN, ProgramCertificate, RegisterBound
+from attnforge.certification.program_certificate import MARGIN, ProgramCertificate, RegisterBound
 from attnforge.certification.programs.directions import Directions, Heads
 from attnforge.certification.programs.held import Held, State
 from attnforge.certification.programs.lookup import Found, cells_found, number_of, pairs_found

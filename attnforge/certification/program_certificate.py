@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from attnforge.certification.certificate import check_sum
 from attnforge.certification.dialect import number, numbers, read, written
 from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
+from attnforge.network import Network, digest
 
 KIND = "program"  # in the schema of certificates
 REGISTERS = 40  # that a card lists
@@ -82,6 +83,15 @@ class ProgramCertificate(Displayed):
         found = cls(**data | made)
         check_sum(found.parts, found.bound)
         return found
+
+    def disagreements(self, network: Network, dtype: str, max_length: int, vocabulary: int) -> list[str]:
+        """What it is not about: of a network, a dtype, a length and a number of tokens."""
+        agreement = {
+            "network": self.digest == digest(network),
+            "dtype": self.dtype == dtype,
+            "target": (self.max_length, self.vocabulary) == (max_length, vocabulary),
+        }
+        return [what for what, agrees in agreement.items() if not agrees]
 
     @property
     def margin(self) -> float:
