@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attnforge.certification.programs import certify_program
+from attnforge.certification.program_certificate import certify_program
 from attnforge.errors import CertificateError, RefusalError, TargetError
 from attnforge.outward import DType, dtype_name
 from attnforge.programs.library import Entry

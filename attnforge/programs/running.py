@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import entries
-from attnforge.certification.program_certificate import ProgramCertificate
-from attnforge.certification.programs import certify_program
+from attnforge.certification.program_certificate import ProgramCertificate, certify_program
 from attnforge.display import Card, Displayed, shares
 from attnforge.errors import CertificateError, DomainError, FileFormatError
 from attnforge.labels import Labels as NetworkLabels
