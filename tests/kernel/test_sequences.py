@@ -142,7 +142,8 @@ class Altered:
 
     def cell(self, cell):
         move = self.source.choice([-1, Fraction(-1, 7), Fraction(1, 7), 1])
-        return self.source.choice([(), (replace(cell, lower=cell.lower + move),), (replace(cell, upper=cell.upper + move),), (Cell(cell.lower, cell.upper, 0),)])  # fmt: skip
+        lower, upper = replace(cell, lower=cell.lower + move), replace(cell, upper=cell.upper + move)
+        return self.source.choice([(), (lower,), (upper,), (replace(cell, result=0),)])
 
     def value(self, value):
         if isinstance(value, Image):
@@ -222,7 +223,7 @@ WRONG = {
     "cells out of order": (*POSITION, Step(INDEX, tuple(Cell(Fraction(i), Fraction(i), i) for i in (1, 0, 2)), None)),
     "too few cells": (*POSITION, Step(INDEX, tuple(Cell(Fraction(i), Fraction(i), i) for i in (0, 1)), None)),
     "a label that is none": (*POSITION, Step(INDEX, (Cell(Fraction(0), Fraction(2), 2),), 2)),
-    "a mean over nothing": (*POSITION, Mean(at_position(INDEX, 1, 0), INDEX), Mean(Selection((Allowed(ONE, 1, np.zeros((1, 2), dtype=bool)),)), INDEX)),
+    "a mean over nothing": (*POSITION, Mean(Selection((Allowed(ONE, 1, np.zeros((1, 2), dtype=bool)),)), INDEX)),
     "several labels": (*POSITION, Mean(Selection(), Image(1, (0, 1), 2))),
     "a ranking by halves": (*POSITION, Mean(Selection((), Form({2: (Fraction(1, 2),)})), INDEX)),
     "a count of the last": (*POSITION, Count(Selection((), INDEX))),
