@@ -17,7 +17,7 @@ column of the stream that is one source, with factor one and no error, is *plain
 taken to say anything of another register's: sums over registers are bounded term by term.
 
 **Rounding.** A sum of k products rounds k - 1 times, and once more if a product does. Of plain columns that are exactly
-a label, one product is not zero, and it is exact; products by powers of two are exact. Products may underflow.
+a label, one product is not zero, and it is exact; products by powers of two are exact, but for underflow.
 
 **Scores** are $\sum_{R,R'} x_R^T B_{RR'} y_{R'}$, $B_{RR'} = Q_R K_{R'}^T$. A run departs from that by
 $\sum_r |dq_r| |k_r| + |q_r| |dk_r|$ and the rounding of the sum. What a condition should have in its own blocks is
@@ -113,6 +113,8 @@ def prove_program(network: Network, program: Program, dtype: str, witness: Witne
     running, kind = rounded(network, dtype), machine(dtype)
     state = _inputs(program, kind)
     stream = _given(state, running)
+    if len(running.layers) < 2:
+        raise CertificateError("A program's network is a first map, layers of attention, and a last map", "one", REMEDY)
     first, *middle, last = running.layers
     stream, writers = stream.mapped(first, state), list(witness.writers)
     for layer in middle:
@@ -124,17 +126,15 @@ def prove_program(network: Network, program: Program, dtype: str, witness: Witne
             raise CertificateError("A program's network is linear maps, and attention with residual", "another", REMEDY)
     if writers:
         raise CertificateError("A witness is about the layers that there are", f"{len(writers)} more", REMEDY)
-    leakage, whole = _compared(program, program.result, stream.read(*_plain_map(last), state), state)
+    leakage, whole = _compared(program.result, stream.read(*_plain_map(last), state), state)
     exact = isinstance(program.result, Image) or program.form_grid(program.result).denominator == 1
     rest = float(np.nextafter(whole - leakage, np.inf))
     bound = float(Up.of(leakage) + rest)
     if not bound < (HALF if exact else np.inf):
         wanted = f"Results must be proved within {HALF:g} of the program's in {dtype}"
         raise CertificateError(wanted, f"an error up to {whole:.3g}", "Use a smaller max_length, or a wider dtype")
-    columns = witness.columns or ()
-    return Conclusion(
-        bound, leakage, rest, exact, tuple(_in_columns(r, at, state, stream) for r, at in enumerate(columns))
-    )
+    columns = zip(state.held, witness.columns or (), strict=False)
+    return Conclusion(bound, leakage, rest, exact, tuple(_in_columns(*each, state, stream) for each in columns))
 
 
 # what registers hold
@@ -592,7 +592,7 @@ def _written(scores: Scores, register: int) -> Held:
 Parts = tuple[float, float, float]  # leakage, rounding, and rounding relative to the number
 
 
-def _expected(program: Program, value: Form | Image, state: State) -> Balls:
+def _expected(value: Form | Image, state: State) -> Balls:
     """The features of a value as a linear map (S, size) of sources."""
     size = value.size if isinstance(value, Image) else 1
     mid, rad = np.zeros((state.count, size)), np.zeros((state.count, size))
@@ -628,10 +628,13 @@ def _departure(reading: Balls, wanted: Balls, state: State) -> Up:
     return state.nominal(Up.of(reading - wanted).values)
 
 
-def _compared(program: Program, value: Form | Image, reading: Reading, state: State) -> tuple[float, float]:
+def _compared(value: Form | Image, reading: Reading, state: State) -> tuple[float, float]:
     """Leakage of what is read, and its whole error, against a value."""
-    named = reading.weights[: state.count]
-    error = _departure(named, _expected(program, value, state), state) + state.errors(named.magnitude())
+    named, wanted = reading.weights[: state.count], _expected(value, state)
+    if named.shape != wanted.shape:
+        got = f"{named.shape[1]} for {wanted.shape[1]}"
+        raise CertificateError("A network writes a feature for each label of the result, or a number", got, REMEDY)
+    error = _departure(named, wanted, state) + state.errors(named.magnitude())
     beyond = np.vstack([np.zeros(named.shape), reading.weights.magnitude()[state.count :]])
     leakage = Up.zeros(error.shape[0])
     for each in state.held:
@@ -640,17 +643,19 @@ def _compared(program: Program, value: Form | Image, reading: Reading, state: St
     return float(leakage.most()), float((error + state.sizes(beyond) + reading.error).most())
 
 
-def _in_columns(register: int, start: int, state: State, stream: Stream) -> tuple[float, float]:
+def _in_columns(held: Held, start: int, state: State, stream: Stream) -> tuple[float, float]:
     """Leakage and rounding of a register in columns of its own, after all layers."""
-    held = state.held[register]
-    columns = np.eye(held.size, len(stream.error.values), start).T
+    register, width = state.held.index(held), len(stream.error.values)
+    if not 0 <= start <= width - held.size:
+        raise CertificateError("Registers stand in columns of the stream", f"{start} of {width}", REMEDY)
+    columns = np.eye(held.size, width, start).T
     value: Form | Image = Form({register: (Fraction(1),)})
     if held.is_labels:
         value = Image(register, tuple(range(held.size)), held.size)
     plain = np.array_equal(stream.plain[start : start + held.size], np.arange(held.start, held.rows.stop))
     if plain:
         return held.leakage, float(Up.of(held.rounding) + held.nominal * held.relative)
-    leakage, whole = _compared(state.program, value, stream.read(columns, None, state), state)
+    leakage, whole = _compared(value, stream.read(columns, None, state), state)
     return leakage, float(np.nextafter(whole - leakage, np.inf))
 
 
@@ -935,7 +940,7 @@ def _mean(scores: Scores, mean: Mean, margins: Margins, register: int) -> Parts:
     state, program, held = scores.state, scores.state.program, scores.state.held[register]
     grid = program.grid(register)
     assert scores.value is not None
-    departure = _departure(Balls.exact(scores.value), _expected(program, mean.value, state), state)
+    departure = _departure(Balls.exact(scores.value), _expected(mean.value, state), state)
     if scores.head.memory_values is not None:
         departure = departure.larger(
             Up.of(Balls.exact(scores.head.memory_values) - _coded([mean.default], held)).most(0)

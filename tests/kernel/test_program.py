@@ -361,6 +361,8 @@ def test_networks_of_another_kind_are_refused():
         tiny(replace(head, memory_keys=np.zeros((2, 1)), memory_values=np.ones((2, 1)))),
         replace(tiny(head), layers=(*tiny(head).layers[:2], Linear((Term(np.eye(4, 1, -3)), Term(np.eye(4, 1))))),),
         replace(tiny(head), tokens=2),
+        replace(tiny(head), layers=(*tiny(head).layers[:2], Linear((Term(np.eye(4, 2, -3)),)))),
+        replace(tiny(head), layers=(Linear((Term(np.ones((2, 1))),)),)),
     ]  # fmt: skip
     for network in wrong:
         with pytest.raises((af.CertificateError, af.RefusalError)):
