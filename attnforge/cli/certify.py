@@ -8,7 +8,7 @@ import typer
 
 from attnforge.cli.check import check_file
 from attnforge.cli.failure import ExitCode
-from attnforge.cli.model import certificate_data, read_model
+from attnforge.cli.model import certificate_data, read_any
 from attnforge.cli.options import AsJson, Cluster, EffortName, HowHard, ModelFile, Require, Timeout, Workers
 from attnforge.cli.screen import note, print_facts, print_json, progress
 from attnforge.errors import AttnforgeError
@@ -16,6 +16,10 @@ from attnforge.parallel import check_cluster
 
 if TYPE_CHECKING:
     from attnforge import Certificate, Compiled
+    from attnforge.programs import ProgramCertificate, ProgramNetwork
+
+    Model = Compiled | ProgramNetwork
+    Stated = Certificate | ProgramCertificate
 
 WORTH_SAYING = 2.0  # seconds
 CELLS = 100_000  # of the checker at normal effort, not imported: help should not wait for NumPy
@@ -63,7 +67,7 @@ def run(
     if check:
         raise typer.Exit(check_file(file, as_json, cells, asked))
     check_cluster(cluster)
-    model = read_model(file)
+    model = read_any(file)
     _say_cost(model, effort.value)
     with progress("proving") as advance:
         least = None if require is None else require.value
@@ -77,7 +81,7 @@ def run(
         raise typer.Exit(ExitCode.NOT_CONFIRMED)
 
 
-def _say_cost(model: Compiled, effort: str) -> None:
+def _say_cost(model: Model, effort: str) -> None:
     """On stderr, before a proof that takes long."""
     from attnforge.compiler import proof_cost
 
@@ -86,7 +90,7 @@ def _say_cost(model: Compiled, effort: str) -> None:
         note(f"about {found.cells:,} cells, {found.seconds:.0f} s; at most {found.most_cells:,} cells")
 
 
-def _prove(model: Compiled, asked: dict[str, Any]) -> tuple[Certificate | None, str | None]:
+def _prove(model: Model, asked: dict[str, Any]) -> tuple[Stated | None, str | None]:
     """The certificate, or the reason why there is none."""
     from attnforge.compiler import certify
 
@@ -96,7 +100,7 @@ def _prove(model: Compiled, asked: dict[str, Any]) -> tuple[Certificate | None, 
         return None, f"no bound can be proved: {str(error).strip()}"
 
 
-def disagreement(stored: Certificate | None, proved: Certificate | None) -> str | None:
+def disagreement(stored: Stated | None, proved: Stated | None) -> str | None:
     """None where everything the stored certificate says follows from what was proved, else what does not."""
     if stored is None or stored.bound is None:
         return "the stored certificate states no bound"
@@ -106,13 +110,14 @@ def disagreement(stored: Certificate | None, proved: Certificate | None) -> str 
         return f"the stored bound {stored.bound!r} is below the proved one, {proved.bound!r}"
     if stored.status == "proved" and proved.status != "proved":
         return f"it is stored as proved, but holds only as {proved.status}"
-    if stored.norm != proved.norm:
-        return f"it is stored for the norm {stored.norm}, but proved for {proved.norm}"
+    norms = [getattr(each, "norm", "sup") for each in (stored, proved)]
+    if norms[0] != norms[1]:
+        return f"it is stored for the norm {norms[0]}, but proved for {norms[1]}"
     missing = [entry for entry in proved.assumptions if entry not in stored.assumptions]
     return f"it leaves out an assumption: {missing[0]}" if missing else None
 
 
-def _print_verdict(stored: Certificate | None, proved: Certificate | None, problem: str | None) -> None:
+def _print_verdict(stored: Stated | None, proved: Stated | None, problem: str | None) -> None:
     facts = {
         "stored": str(stored),
         "recomputed": "none" if proved is None else str(proved),
@@ -124,7 +129,7 @@ def _print_verdict(stored: Certificate | None, proved: Certificate | None, probl
     print_facts(facts, {"verdict": "bold green" if problem is None else "bold red"})
 
 
-def _print_data(file: str, stored: Certificate | None, proved: Certificate | None, problem: str | None) -> None:
+def _print_data(file: str, stored: Stated | None, proved: Stated | None, problem: str | None) -> None:
     print_json(
         {
             "file": file,

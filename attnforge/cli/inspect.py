@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from attnforge.cli.model import layer_data, model_data, read_model, show_model
+from attnforge.cli.model import is_program, layer_data, model_data, program_data, read_any, show_model
 from attnforge.cli.options import AsJson, ModelFile
 from attnforge.cli.screen import note, print_json, say
 
@@ -29,13 +29,17 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Show a saved model and its layers."""
-    model = read_model(file)
+    model = read_any(file)
     found = model.labels()
     if as_json:
         layers = [layer_data(*each) for each in zip(model.network.layers, found.layers, strict=True)]
         more = {"labels": found.to_data()} if labels else {}
-        print_json({"file": str(file)} | model_data(model) | {"network": layers} | more)
+        data = program_data(model) if is_program(model) else model_data(model)  # type: ignore[arg-type]
+        print_json({"file": str(file)} | data | {"network": layers} | more)
         return
-    show_model(model)
+    if is_program(model):
+        say(model.report())
+    else:
+        show_model(model)  # type: ignore[arg-type]
     say(f"\n{found if labels else model.network}")
     note("\nThe certificate is the stored one: `attnforge certify` proves it again.", "dim")

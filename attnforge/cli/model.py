@@ -4,23 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from attnforge.cli.screen import print_facts
-from attnforge.errors import FileFormatError
+from attnforge.errors import FileFormatError, TargetError
 
 if TYPE_CHECKING:
     from attnforge import Certificate, Compiled
     from attnforge.labels import HeadLabel, LayerLabel
     from attnforge.network import Head, Layer
+    from attnforge.programs import ProgramCertificate, ProgramNetwork
 
 
 def read_model(path: Path) -> Compiled:
-    """The model, or a FileFormatError, also where the system does not let us read."""
+    """The compiled function of a file, or a refusal: also where the system does not let us read."""
+    model = read_any(path)
+    if is_program(model):
+        remedy = "`attnforge inspect` and `attnforge certify` take it; in Python, af.load(path)(tokens)"
+        raise TargetError("This verb takes functions of numbers", "a program over sequences", remedy)
+    return model  # type: ignore[return-value]
+
+
+def is_program(model: Compiled | ProgramNetwork) -> TypeGuard[ProgramNetwork]:
+    """Whether it computes a program."""
+    from attnforge.programs import ProgramNetwork
+
+    return isinstance(model, ProgramNetwork)
+
+
+def read_any(path: Path) -> Compiled | ProgramNetwork:
+    """What a file holds, also a program."""
     from attnforge.compiler import load
 
     try:
-        return load(path)
+        model: Compiled | ProgramNetwork = load(path)
+        return model
     except OSError as error:
         raise FileFormatError("A model file must be readable", f"{path}: {error.strerror}", "Check it") from error
 
@@ -55,9 +73,24 @@ def model_data(model: Compiled) -> dict[str, Any]:
     }
 
 
-def certificate_data(certificate: Certificate | None) -> dict[str, Any] | None:
+def certificate_data(certificate: Certificate | ProgramCertificate | None) -> dict[str, Any] | None:
     """The certificate as plain data, as its schema says."""
     return None if certificate is None else certificate.to_data()
+
+
+def program_data(model: ProgramNetwork) -> dict[str, Any]:
+    """The same of a program."""
+    return {
+        "target": model.program.title or model.program.operation,
+        "vocabulary": [str(token) for token in model.vocabulary],
+        "max_length": model.max_length,
+        "construction": "program",
+        "dtype": model.dtype,
+        "layers": model.layers,
+        "heads": model.heads,
+        "parameters": model.parameters,
+        "certificate": certificate_data(model.certificate),
+    }
 
 
 def layer_data(layer: Layer, label: LayerLabel) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from attnforge.compiler.runnable import Runnable, Uncertified
 from attnforge.compiler.targets import compared_with
 from attnforge.display import Card, Displayed
 from attnforge.effort import Effort
-from attnforge.errors import CertificateError, FileFormatError
+from attnforge.errors import CertificateError
 from attnforge.labels import Labels, named_graph, target_labels
-from attnforge.model_file import StoredModel, write
+from attnforge.model_file import StoredModel, save
 from attnforge.network import CausalGraph, Network
 from attnforge.targets import Target
 from attnforge.targets.function import check_importable
@@ -156,14 +156,8 @@ class Compiled(Runnable, Displayed):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, target, domain, certificate and construction to one safetensors file, whose name says so."""
-        if not isinstance(path, str | os.PathLike):
-            raise FileFormatError("A model is saved to a path", type(path).__name__, 'Write net.save("f.safetensors")')
-        suffix = os.path.splitext(path)[1]
-        if suffix[1:].isalpha() and suffix.lower() != ".safetensors":
-            wanted = "A model is saved as a safetensors file, and its name must not say otherwise"
-            raise FileFormatError(wanted, os.fspath(path), "Use .safetensors; other formats are exported")
         network, target, certificate = self.network, self.target, self.certificate
-        write(StoredModel(network, target, certificate, self.construction, self.dtype, self.reason), path)
+        save(StoredModel(network, target, certificate, self.construction, self.dtype, self.reason), path)
 
     def plot(self, *, ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
         """A figure of target, output, anchors, error and attention map: :func:`attnforge.plot.overview`."""

@@ -3,6 +3,6 @@
 from attnforge.model_file.checking import check
 from attnforge.model_file.reading import MAX_FILE, read
 from attnforge.model_file.stored import FORMAT, StoredModel
-from attnforge.model_file.writing import serialised, write
+from attnforge.model_file.writing import save, serialised, write
 
-__all__ = ["FORMAT", "MAX_FILE", "StoredModel", "check", "read", "serialised", "write"]
+__all__ = ["FORMAT", "MAX_FILE", "StoredModel", "check", "read", "save", "serialised", "write"]

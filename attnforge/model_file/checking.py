@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 
+from attnforge.certification.certificate import Certificate
 from attnforge.certification.checker.check import Verdict
 from attnforge.certification.checker.check import check as check_certificate
+from attnforge.certification.program_certificate import ProgramCertificate, check_program
 from attnforge.effort import Effort, as_effort, at_least, until
 from attnforge.model_file.reading import MAX_FILE, read
+from attnforge.model_file.stored import StoredModel
 from attnforge.progress import Progress, watched
+from attnforge.targets.programs.stored import Program
 
 
 def check(
@@ -42,9 +47,20 @@ def check(
     with until(timeout), watched(progress) as watch:
         with at_least(math.inf):  # there is no verdict on half a file
             model = read(path, max_bytes=max_bytes)
-        stored = model.network, model.target, model.certificate, model.dtype
-        found = check_certificate(*stored, asked, watch.step("checking"))
+        found = _verdict(model, asked, watch.step("checking"))
     if model.is_intact or found.verdict == "rejected":
         return found
     reason = "the file was altered: its digest does not match, though network, target, domain and bound fit together"
     return replace(found, verdict="rejected", reason=reason, what="certificate")
+
+
+def _verdict(model: StoredModel, effort: Effort, report: Callable[[float], None]) -> Verdict:
+    """What is to be said of network, target and certificate, whatever the digest of the file says."""
+    target, certificate = model.target, model.certificate
+    if isinstance(target, Program):
+        if not isinstance(certificate, ProgramCertificate):
+            return Verdict("rejected", "the certificate is about another target", "target")
+        return Verdict(*check_program(model.network, target.layout, certificate, model.dtype))
+    if not isinstance(certificate, Certificate | None):
+        return Verdict("rejected", "the certificate is about another target", "target")
+    return check_certificate(model.network, target, certificate, model.dtype, effort, report)

@@ -20,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.certification.certificate import Certificate
+from attnforge.certification.program_certificate import ProgramCertificate
 from attnforge.errors import AttnforgeError, FileFormatError
 from attnforge.model_file.stored import KEY, READ, StoredModel
 from attnforge.network import Network, check_architecture, content_digest, digest, unflatten
 from attnforge.outward import machine
 from attnforge.targets import PromptTarget, target_from_data
+from attnforge.targets.programs.stored import Program
 
 MAX_HEADER = 2**24  # bytes of JSON: a network of 10,000 heads needs about half of it
 MAX_REASON = 1000  # characters shown of why a construction was chosen
@@ -77,7 +79,8 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
         _check_words(network)
         target = target_from_data(metadata["target"], _under("target.", arrays))
         stored = metadata["certificate"]
-        certificate = None if stored is None else Certificate.from_json(stored)
+        kind = ProgramCertificate if isinstance(target, Program) else Certificate
+        certificate = None if stored is None else kind.from_json(stored)
         if certificate and certificate.digest == content_digest(
             metadata["network"], weights
         ):  # about the network as it is stored,
@@ -94,6 +97,9 @@ def _rebuild(metadata: Mapping[str, Any], arrays: Mapping[str, AnyArray], is_int
         raise FileFormatError("The file must hold a valid model", str(error)[:500], "Build it anew") from error
     if certificate is None and not isinstance(target, PromptTarget):
         raise FileFormatError("A model without examples has a certificate", "none", "Build it anew")
+    if isinstance(target, Program) and network.features != sum(each.size for each in target.layout.inputs):
+        got = f"{network.features} features"
+        raise FileFormatError("The network must take the program's tokens", got, "Build it anew")
     if width != target.written:
         got = f"{width} features for {target.written} outputs"
         raise FileFormatError("The network must write the target's outputs", got, "Build it anew")

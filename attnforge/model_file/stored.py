@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnforge.certification.certificate import Certificate
+from attnforge.certification.program_certificate import ProgramCertificate
 from attnforge.network import Network
 from attnforge.targets import Target
+from attnforge.targets.programs.stored import Program
 
 FORMAT = 3
 READ = (
@@ -25,8 +27,8 @@ class StoredModel:
     """
 
     network: Network
-    target: Target
-    certificate: Certificate | None
+    target: Target | Program
+    certificate: Certificate | ProgramCertificate | None
     construction: str
     dtype: str
     reason: str

@@ -26,6 +26,17 @@ def write(model: StoredModel, path: str | os.PathLike[str]) -> None:
         ) from error
 
 
+def save(model: StoredModel, path: str | os.PathLike[str]) -> None:
+    """The same under a name that says what it is; a name of another format is refused."""
+    if not isinstance(path, str | os.PathLike):
+        raise FileFormatError("A model is saved to a path", type(path).__name__, 'Write net.save("f.safetensors")')
+    suffix = os.path.splitext(path)[1]
+    if suffix[1:].isalpha() and suffix.lower() != ".safetensors":
+        wanted = "A model is saved as a safetensors file, and its name must not say otherwise"
+        raise FileFormatError(wanted, os.fspath(path), "Use .safetensors; other formats are exported")
+    write(model, path)
+
+
 def serialised(model: StoredModel) -> bytes:
     """What the file holds."""
     from safetensors.numpy import save as serialise

@@ -7,7 +7,7 @@
 (['c', 'b', 'b', 'a'], 'proved')
 """
 
-from attnforge.certification.programs import ProgramCertificate
+from attnforge.certification.program_certificate import ProgramCertificate
 from attnforge.programs.compiling import compile, proved_lengths
 from attnforge.programs.library import Entry, library
 from attnforge.programs.running import ProgramNetwork

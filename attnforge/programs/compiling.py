@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attnforge.certification.programs import certify_program
+from attnforge.certification.program_certificate import certify_program
 from attnforge.errors import CertificateError, RefusalError, TargetError
 from attnforge.outward import DType, dtype_name
 from attnforge.programs.library import Entry
@@ -14,6 +14,7 @@ from attnforge.targets.programs.causal import causal as made_causal
 from attnforge.targets.programs.graph import check_vocabulary
 from attnforge.targets.programs.language import Labels, Numbers
 from attnforge.targets.programs.registers import Layout
+from attnforge.targets.programs.tables import tabulated
 from attnforge.targets.programs.typing import Typed
 from attnforge.theorems.programs.build import build
 
@@ -97,7 +98,8 @@ def _made(entry: Entry, vocabulary: Sequence[Any]) -> Labels | Numbers:
 
 
 def _attempt(program: Labels | Numbers, vocabulary: Sequence[Any], max_length: int, dtype: str) -> ProgramNetwork:
-    layout = Layout(Typed(program, vocabulary, max_length))
+    typed = Typed(program, vocabulary, max_length)
+    layout = Layout(Typed(tabulated(program, typed), typed.vocabulary, max_length))
     try:
         network = build(layout, dtype)
         return ProgramNetwork(layout, network, dtype, certify_program(network, layout, dtype))

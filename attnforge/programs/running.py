@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.arrays import entries
-from attnforge.certification.programs import ProgramCertificate, certify_program
+from attnforge.certification.program_certificate import ProgramCertificate, certify_program
 from attnforge.display import Card, Displayed, shares
-from attnforge.errors import CertificateError, DomainError
+from attnforge.errors import CertificateError, DomainError, FileFormatError
 from attnforge.labels import Labels as NetworkLabels
 from attnforge.labels import named_graph
+from attnforge.model_file import StoredModel, save
 from attnforge.network import Attention, CausalGraph, Network, count_keys, count_parameters
 from attnforge.outward import DType, dtype_name
 from attnforge.programs.labels import program_labels
 from attnforge.programs.trace import Trace, trace_of
-from attnforge.targets.function import check_importable
 from attnforge.targets.programs.alphabet import identity
 from attnforge.targets.programs.language import Indices, Labels, Numbers, Positions, Tokens
 from attnforge.targets.programs.registers import Layout, Register
+from attnforge.targets.programs.stored import Program
 
 if TYPE_CHECKING:
     from attnforge.runtime import AttentionNetwork
 
 Array = npt.NDArray[np.float64]
-UNNAMED = (
-    "Use net.module(), which does without the program, or write tables as dictionaries, or functions that a module "
-    "defines by def"
-)
 HELD = 2**24  # scores held at once where many sequences run
 
 
@@ -56,11 +53,6 @@ class ProgramNetwork(Displayed):
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        for function in _functions(self.program, set()):
-            check_importable(function, UNNAMED)
-        return super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -181,6 +173,23 @@ class ProgramNetwork(Displayed):
         """The certificate, proved once more from the weights."""
         return certify_program(self.network, self.layout, self.dtype)
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write network, program (alphabets and tables, no code) and certificate to one safetensors file."""
+        target = Program(self.layout.typed)
+        save(StoredModel(self.network, target, self.certificate, "program", self.dtype, "asked for by name"), path)
+
+    @classmethod
+    def of_file(cls, stored: StoredModel) -> ProgramNetwork:
+        """The network that a file holds, unless its certificate is about another one."""
+        program, certificate = stored.target, stored.certificate
+        if not isinstance(program, Program) or not isinstance(certificate, ProgramCertificate):
+            raise FileFormatError("A stored program has a certificate", "none", "Build it anew")
+        typed = program.typed
+        for what in certificate.disagreements(stored.network, stored.dtype, typed.max_length, len(typed.vocabulary)):
+            wanted = f"The certificate must be about the stored {what}"
+            raise FileFormatError(wanted, f"another {what}", "Certify again")
+        return cls(program.layout, stored.network, stored.dtype, certificate)
+
     def report(self) -> str:
         """What it is and what is proved, in a few lines."""
         lines = [
@@ -287,18 +296,3 @@ def _column(register: Register, sequences: list[list[Any]]) -> Array:
         return np.broadcast_to(np.eye(n, register.size), (len(sequences), n, register.size))
     at = np.arange(n, dtype=np.float64)[:, None]
     return np.broadcast_to(at if isinstance(node, Indices) else at * at, (len(sequences), n, 1))
-
-
-def _functions(part: Any, seen: set[int]) -> Iterator[FunctionType]:
-    """The functions in a part of a program, each part looked at once."""
-    if id(part) in seen:
-        return
-    seen.add(id(part))
-    if isinstance(part, FunctionType):
-        yield part
-    elif isinstance(part, tuple):
-        for each in part:
-            yield from _functions(each, seen)
-    elif is_dataclass(part):
-        for field in fields(part):
-            yield from _functions(getattr(part, field.name), seen)

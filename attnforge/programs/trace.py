@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from attnforge.certification.programs import ProgramCertificate
+from attnforge.certification.program_certificate import ProgramCertificate
 from attnforge.display import Card, Displayed, Grid
 from attnforge.targets.programs.registers import Layout, Register
 from attnforge.targets.programs.semantics import evaluate

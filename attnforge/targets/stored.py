@@ -11,6 +11,7 @@ from attnforge.targets.formulas import Formulas
 from attnforge.targets.function import Function
 from attnforge.targets.in_context import AttentionHead, Iteration, KernelAverage, KernelSystem, PromptFormula
 from attnforge.targets.joint import JointFunction
+from attnforge.targets.programs.stored import KIND, Program
 from attnforge.targets.relu_network import ReluNetwork
 from attnforge.targets.table import Table
 from attnforge.targets.target import AnyArray, Target
@@ -29,6 +30,7 @@ Storable = (
     | KernelSystem
     | AttentionHead
     | PromptFormula
+    | Program
 )
 
 KINDS: dict[str, type[Storable]] = {
@@ -44,10 +46,11 @@ KINDS: dict[str, type[Storable]] = {
     "truncated_linear": TruncatedLinear,
     "relu_network": ReluNetwork,
     "table": Table,
+    KIND: Program,
 }
 
 
-def target_from_data(data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Target:
+def target_from_data(data: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Target | Program:
     """The target whose ``to_data`` gave these."""
     kind = data.get("kind")
     if kind not in KINDS:

@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 TOKENS, EXAMPLES, LENGTH = 3, 8, 6  # of sequences of any length, of prompts, of programs
 
 PROMPTS = "one model with check, encode and decode: networks of prompts are drawn, searched and enclosed as others are"
-PROGRAMS = "programs as models: saved as alphabet and tables, certified, measured and drawn as others are"
+PROGRAMS = "programs as models: measured, searched and drawn as others are"
 
 EMULATED = "a figure of tokens that attend to each other; or the heads in a prompt go"
 
@@ -24,7 +24,7 @@ GAPS: dict[tuple[str, str], str] = {
     **{("prompt", law): PROMPTS for law in ("measure", "attack", "diagnose", "plot")},
     **{
         ("program", law): PROGRAMS
-        for law in ("measure", "attack", "certify", "diagnose", "plot", "save", "range")
+        for law in ("measure", "attack", "diagnose", "plot", "range")
     },
 }  # fmt: skip
 """Form and law: what will close the gap. A test sees that each is one."""

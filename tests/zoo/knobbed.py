@@ -12,7 +12,7 @@ import torch
 
 import attnforge as af
 from attnforge import programs
-from attnforge.certification.programs import certify_program
+from attnforge.certification.program_certificate import certify_program
 from attnforge.certification.stream import DISTRACTOR, is_distractor
 from attnforge.compiler import Compiled
 from attnforge.effort import EFFORTS

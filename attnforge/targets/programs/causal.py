@@ -5,23 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from attnforge.targets.programs.graph import in_order
-from attnforge.targets.programs.language import (
-    Combination,
-    Comparison,
-    LabelAggregate,
-    Labels,
-    LabelTable,
-    NumberAggregate,
-    Numbers,
-    NumberTable,
-    Rank,
-    Selector,
-    Square,
-    Values,
-    Width,
-    upto,
-)
+from attnforge.targets.programs.graph import in_order, rebuilt
+from attnforge.targets.programs.language import Labels, Numbers, Rank, Selector, Values, upto
 
 
 def causal(program: Labels | Numbers) -> Labels | Numbers:
@@ -34,22 +19,10 @@ def causal(program: Labels | Numbers) -> Labels | Numbers:
 
 
 def _rebuilt(node: Values, made: dict[Values, Any]) -> Values:
-    match node:
-        case LabelAggregate(selector, values) | NumberAggregate(selector, values):
-            return replace(node, selector=_selector(selector, made), values=made[values])
-        case Width(selector):
-            return replace(node, selector=_selector(selector, made))
-        case LabelTable(_, arguments) | NumberTable(_, arguments):
-            return replace(node, arguments=tuple(made[each] for each in arguments))
-        case Combination(terms):
-            return replace(node, terms=tuple((factor, made[number]) for factor, number in terms))
-        case Comparison(number) | Square(number):
-            return replace(node, number=made[number])
-        case Rank(smaller=smaller, ties=ties):
-            total: Values = made[smaller] + made[ties]
-            return total
-        case _:
-            return node
+    if isinstance(node, Rank):
+        total: Values = made[node.smaller] + made[node.ties]
+        return total
+    return rebuilt(node, made, lambda selector: _selector(selector, made))
 
 
 def _selector(selector: Selector, made: dict[Values, Any]) -> Selector:

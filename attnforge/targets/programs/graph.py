@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnforge.errors import TargetError
 from attnforge.targets.programs.alphabet import Alphabet
-from attnforge.targets.programs.language import Values
+from attnforge.targets.programs.language import LabelTable, NumberTable, Selector, Values
 
 MOST_NODES = 10_000
 
@@ -35,6 +36,18 @@ def in_order(program: Any) -> list[Values]:
         if len(done) + len(stack) > MOST_NODES:
             raise TargetError(f"A program has at most {MOST_NODES:,} operations", "more", "Split it")
     return list(done.values())
+
+
+def rebuilt(node: Values, made: Mapping[Values, Any], selection: Callable[[Selector], Selector]) -> Values:
+    """The same operation on what was ``made`` of its operands, by another ``selection``."""
+    if isinstance(node, LabelTable | NumberTable):
+        return replace(node, arguments=tuple(made[each] for each in node.arguments))
+    changed: dict[str, Any] = {name: made[getattr(node, name)] for name in ("number", "values") if hasattr(node, name)}
+    if hasattr(node, "terms"):
+        changed["terms"] = tuple((factor, made[number]) for factor, number in node.terms)
+    if hasattr(node, "selector"):
+        changed["selector"] = selection(node.selector)
+    return replace(node, **changed) if changed else node
 
 
 def check_vocabulary(vocabulary: Any) -> Alphabet:

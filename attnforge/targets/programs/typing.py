@@ -51,8 +51,14 @@ from attnforge.targets.programs.language import (
     Values,
     Width,
 )
+from attnforge.targets.programs.tables import Table
 
 MOST_CELLS = 2**13 + 1  # of one lookup: proofs look at all pairs of them
+MOST_POSITIONS = 2**16  # that are held as labels
+MOST_PAIRS = 2**24  # of labels that one selection compares
+AT_ONCE: dict[str, np.ufunc] = {
+    "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+}  # fmt: skip
 
 Found = TypeVar("Found")
 Root = tuple[Labels, tuple[Any, ...]]
@@ -127,6 +133,9 @@ class Typed:
             case Tokens():
                 return self.vocabulary
             case Positions():
+                if self.max_length > MOST_POSITIONS:
+                    got = f"{self.max_length:,}"
+                    raise RefusalError(f"At most {MOST_POSITIONS:,} positions are labels", got, "Use a smaller length")
                 return Alphabet(range(self.max_length))
             case Comparison():
                 return Alphabet([False, True])
@@ -320,15 +329,32 @@ class Typed:
         assert isinstance(atom.keys, Labels)
         assert isinstance(atom.queries, Labels)
         (asking, asks), (told, tells) = self.root(atom.queries), self.root(atom.keys)
-        queries, keys = Alphabet(asks), Alphabet(tells)
-        answers = np.array([[self._holds(atom, k, q) for k in keys] for q in queries])
+        keys, queries, answers = self.answers(atom)
         if atom.is_order:
-            same = replace(atom, relation="==")
-            _check_order(atom, answers, np.array([[self._holds(same, k, q) for k in keys] for q in queries]))
+            _check_order(atom, answers, self._related(replace(atom, relation="=="), keys, queries))
         allowed = answers[np.ix_([queries.place(q) for q in asks], [keys.place(k) for k in tells])]
         if (allowed == allowed[:1]).all():
             return LabelCondition(None, told, allowed[:1])
         return LabelCondition(asking, told, allowed)
+
+    def answers(self, atom: Atom) -> tuple[Alphabet, Alphabet, npt.NDArray[np.bool_]]:
+        """The labels of keys and queries, and whether the relation holds of them: (queries, keys)."""
+        return self._once("answers", atom, self._answers)
+
+    def _answers(self, atom: Atom) -> tuple[Alphabet, Alphabet, npt.NDArray[np.bool_]]:
+        keys, queries = (Alphabet(self.root(side)[1]) for side in (atom.keys, atom.queries))  # type: ignore[arg-type]
+        if len(keys) * len(queries) > MOST_PAIRS:
+            got = f"{len(keys):,} by {len(queries):,}"
+            raise RefusalError(f"`select` compares at most {MOST_PAIRS:,} pairs of labels", got, "Use a smaller length")
+        return keys, queries, self._related(atom, keys, queries)
+
+    def _related(self, atom: Atom, keys: Alphabet, queries: Alphabet) -> npt.NDArray[np.bool_]:
+        if isinstance(atom.relation, Table):
+            return np.asarray(atom.relation.rows(keys, queries).T, dtype=np.bool_)
+        whole = all(type(label) is int and abs(label) < 2**53 for label in (*keys, *queries))
+        if whole and isinstance(atom.relation, str):
+            return np.asarray(AT_ONCE[atom.relation](np.array(keys)[None, :], np.array(queries)[:, None]))
+        return np.array([[self._holds(atom, k, q) for k in keys] for q in queries])
 
     @staticmethod
     def _holds(atom: Atom, key: Any, query: Any) -> bool:

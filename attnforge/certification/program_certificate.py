@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from attnforge.certification.certificate import check_sum
+from attnforge.certification.certificate import arithmetic, check_sum
 from attnforge.certification.dialect import number, numbers, read, written
 from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
+from attnforge.errors import CertificateError, RefusalError
+from attnforge.kernel.program import HALF as MARGIN  # labels are the largest of their features, integers the nearest
+from attnforge.kernel.program import prove_program
+from attnforge.network import Network, digest
+from attnforge.proving.programs import read as witness_of
+from attnforge.proving.programs import stated
+from attnforge.targets.programs.registers import Layout
+
+Judged = tuple[Literal["confirmed", "rejected"], str, str | None]
 
 KIND = "program"  # in the schema of certificates
 REGISTERS = 40  # that a card lists
-MARGIN = 0.5  # labels are read as the largest of their features, integers as the nearest one
 
 
 class RegisterBound(NamedTuple):
@@ -83,6 +91,23 @@ class ProgramCertificate(Displayed):
         check_sum(found.parts, found.bound)
         return found
 
+    def disagreements(self, network: Network, dtype: str, max_length: int, vocabulary: int) -> list[str]:
+        """What it is not about: of a network, a dtype, a length and a number of tokens."""
+        agreement = {
+            "network": self.digest == digest(network),
+            "dtype": self.dtype == dtype,
+            "target": (self.max_length, self.vocabulary) == (max_length, vocabulary),
+        }
+        return [what for what, agrees in agreement.items() if not agrees]
+
+    def says_no_more(self, proved: ProgramCertificate) -> bool:
+        """Whether all that it says follows from another one about the same network: result, parts, registers."""
+        pairs = list(zip(self.registers, proved.registers, strict=False))
+        named = len(pairs) == len(self.registers) and all(
+            one[:2] == two[:2] and two.error <= one.error for one, two in pairs
+        )
+        return proved.bound <= self.bound and self.is_exact <= proved.is_exact and named
+
     @property
     def margin(self) -> float:
         """How much larger the error could be before a label or an integer is read wrongly."""
@@ -117,3 +142,45 @@ class ProgramCertificate(Displayed):
         parts = " + ".join(f"{name} {value:.3g}" for name, value in self.parts.items())
         read = f"; read off exactly, with a margin of {self.margin:.3g}" if self.is_exact else ""
         return f"{self.status}: {self.statement()}, in {self.dtype} ({parts}){read}"
+
+
+def certify_program(network: Network, layout: Layout, dtype: str) -> ProgramCertificate:
+    """The certificate of a network for every sequence, or a CertificateError that says where the proof fails."""
+    typed = layout.typed
+    proved = prove_program(network, stated(layout), dtype, witness_of(network, layout))
+    named = zip(layout.registers.values(), proved.registers, strict=False)
+    return ProgramCertificate(
+        status="proved",
+        bound=proved.bound,
+        parts={"leakage": proved.leakage, "rounding": proved.rounding},
+        max_length=typed.max_length,
+        vocabulary=len(typed.vocabulary),
+        dtype=dtype,
+        digest=digest(network),
+        is_exact=proved.is_exact,
+        registers=tuple(RegisterBound(register.name, register.layer, *parts) for register, parts in named),
+        assumptions=(arithmetic(dtype),),
+    )
+
+
+def check_program(network: Network, layout: Layout, certificate: ProgramCertificate, dtype: str) -> Judged:
+    """Verdict, reason, and what does not fit: the certificate is about what is stored, and is proved again from it.
+
+    Nothing is searched: the program says which registers there are, and the heads are read in order.
+    """
+    typed = layout.typed
+    for what in certificate.disagreements(network, dtype, typed.max_length, len(typed.vocabulary)):
+        return "rejected", f"the certificate is about another {what}", what
+    try:
+        proved = certify_program(network, layout, dtype)
+    except (CertificateError, RefusalError) as error:
+        return "rejected", f"nothing is proved: {error}", "network"
+    return _verdict(certificate, proved)
+
+
+def _verdict(stored: ProgramCertificate, proved: ProgramCertificate) -> Judged:
+    if left_out := [each for each in proved.assumptions if each not in stored.assumptions]:
+        return "rejected", f"the certificate leaves out an assumption: {left_out[0]}", "assumptions"
+    if not stored.says_no_more(proved):
+        return "rejected", f"it says more than is proved: {proved}", "bound"
+    return "confirmed", f"the kernel proves it again, up to {proved.bound:.6g}", None
