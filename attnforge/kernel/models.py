@@ -1,10 +1,10 @@
 r"""Taylor models of many functions on many cells: polynomials with float64 coefficients, and a bound of the rest.
 
 On a cell the variables are counted from its middle in units of its radii: $t \in [-1, 1]^D$. A model stands for every
-function within ``rest`` of $\sum_{|\alpha| \le K} c_\alpha t^\alpha$ there. As no monomial exceeds 1, sums of
-$|c_\alpha|$ bound polynomials; with $A_d$ the sum over $|\alpha| = d$ (``by_degree``), products lose at most
-$\sum_{i + j > K} A_i B_j$. What float64 rounds in coefficients goes to the rest: sums of n products are off by
-$\gamma_n$ of their sizes, in any order, and by the smallest normal number for each that underflows.
+function within ``rest`` of $\sum_{\alpha \in S} c_\alpha t^\alpha$ there, S the set of multi-indices. As no monomial
+exceeds 1, sums of $|c_\alpha|$ bound polynomials, and products lose at most $\sum_{i + j \notin S} |a_i| |b_j|$. What
+float64 rounds in coefficients goes to the rest: sums of n products are off by $\gamma_n$ of their sizes, in any order,
+and by the smallest normal number for each that underflows.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ class Models:
         one, two = sorted((self, other), key=lambda each: int(each.present().sum()))
         c = np.zeros((len(table), *np.broadcast_shapes(one.c.shape[1:], two.c.shape[1:])))
         for i in np.flatnonzero(one.present()):
-            target = table.targets[i]
-            c[target] += one.c[i] * two.c[: len(target)]
+            partners, sums = table.pairs[i]
+            c[sums] += one.c[i] * (two.c if len(partners) == len(table) else two.c[partners])
         return Models(table, c, _product_rest(one, two))
 
     def present(self) -> npt.NDArray[np.bool_]:
@@ -240,13 +240,15 @@ class Models:
 
 def _product_rest(one: Models, two: Models) -> Up:
     """What a product of models leaves out of its kept coefficients; zero times what is unknown is not known either."""
-    table, a, b = one.table, one.by_degree(), two.by_degree()
-    from_on = Up.of(np.cumsum(b.values[:0:-1], axis=0)) * (1.0 + gamma(2 * table.degree))  # the highest degrees first
-    first, second = a.sum(0), b.sum(0)
+    table, a, b = one.table, np.abs(one.c), np.abs(two.c)
+    first, second = Up(a).sum(0), Up(b).sum(0)
     kept = first * second
+    members, beyond = table.classes
+    some, left = (Up(np.tensordot(members, each, axes=1)) * (1.0 + gamma(2 * len(table))) for each in (a, b))
+    left = Up(np.tensordot(beyond, left.values, axes=1)) * (1.0 + gamma(2 * len(table)))
     terms = min(int(each.present().sum()) for each in (one, two))  # of the sum that a coefficient is
     rest = one.rest * (second + two.rest) + first * two.rest + kept * gamma(terms + 2)
-    rest = rest + (a[1:] * from_on).sum(0) + (kept.values > 0) * (len(table) ** 2 * TINY)
+    rest = rest + (some * left).sum(0) + (kept.values > 0) * (len(table) ** 2 * TINY)
     return Up(np.where(np.isfinite(one.rest.values) & np.isfinite(two.rest.values), rest.values, np.inf))
 
 
