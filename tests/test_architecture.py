@@ -15,7 +15,7 @@ PACKAGE = "attnforge"
 # From the bottom up. A folder may import itself and every lower row, nothing in its own row or above.
 LEVELS = (
     "errors", "arrays display effort files parallel progress", "outward", "expression network", "kernel",
-    "targets lemmas", "anchors labels",
+    "targets lemmas", "anchors labels proving",
     "theorems runtime certification", "export plot measurement model_file", "compiler", "experiments zoo",
     "sklearn web", "cli",
 )  # fmt: skip

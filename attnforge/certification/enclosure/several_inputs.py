@@ -24,7 +24,6 @@ import numpy.typing as npt
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.factors import FactorHead, factor_head
 from attnforge.certification.enclosure.head_models import head_models
-from attnforge.certification.enclosure.kinks import kink_cuts
 from attnforge.effort import NORMAL, check_time
 from attnforge.errors import CertificateError
 from attnforge.expression.tree import Node
@@ -36,6 +35,7 @@ from attnforge.network import Network
 from attnforge.outward import Up
 from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.parallel import Pool, Processes
+from attnforge.proving.kinks import kink_cuts
 
 Array = npt.NDArray[np.float64]
 
