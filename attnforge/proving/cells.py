@@ -126,9 +126,8 @@ def _follows(statement: Statement, output: Output, weights: Array) -> bool:
     points = rng.uniform(lower, upper, size=(SAMPLES, len(lower)))
     steps = rng.normal(size=points.shape) * (upper - lower) * STEP * (weights != 0)
     across = steps - np.outer(steps @ weights / (weights @ weights), weights)
-    at, aside, along = (
-        _values(statement, each)[:, output.row] for each in (points, points + across, points + (steps - across))
-    )
+    ends = (points, points + across, points + steps - across)
+    at, aside, along = (_values(statement, each)[:, output.row, output.feature] for each in ends)
     return bool(np.abs(aside - at).max() <= FOLLOWS * np.abs(along - at).max())
 
 

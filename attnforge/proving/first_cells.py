@@ -27,7 +27,8 @@ FEWEST, LINE, BOX = 16, 2048, 1024  # even cells: along a line at least and at m
 GRADED = 8  # heads of fewer keys make kinks, close to which cells are ever smaller
 HALVINGS = np.arange(1.0, 52.0, 2.0)  # of an even cell, down to the resolution of float64
 STEEP = 4.0  # corners whose scores change by more than this on an even cell have cells of their own
-CORNERS = 512  # of them at most
+CORNERS = 64  # of heads of so many keys: of more of them there are as many corners, and cutting is as quick
+FINE = 2.0**-4  # of their widths: they are cut at multiples of it, which are short numbers
 PARALLEL = 1e-12  # forms that differ by no more than this part are one
 
 
@@ -46,7 +47,8 @@ def first_edges(statement: Statement, outputs: Iterable[Output], variables: Vari
         even = (high[line] - low[line]) / counts[line]
         for place, width in corners(statement, variables, line):
             if width * STEEP < even:
-                places[line] |= {place, *_around(place, width * 2.0 ** np.arange(np.log2(even / width)))}
+                steps = np.array([0.0, *width * 2.0 ** np.arange(np.log2(even / width))])
+                places[line] |= {_short(near, width * FINE) for near in _around(place, steps)}
     return tuple(
         tuple(sorted(float(place) for place in some if a < place < b))
         for a, b, some in zip(low, high, places, strict=True)
@@ -70,6 +72,12 @@ def _counts(variables: Variables, keys: int) -> list[int]:
 
 def _around(place: float, steps: Array) -> set[float]:
     return {*(place + steps).tolist(), *(place - steps).tolist()}
+
+
+def _short(place: float, unit: float) -> float:
+    """A number that is about as large, within the unit."""
+    step = 2.0 ** np.floor(np.log2(unit))
+    return float(np.round(place / step) * step)
 
 
 def _kinks(output: Output, variables: Variables) -> Iterator[tuple[int, float]]:
@@ -100,11 +108,11 @@ def corners(statement: Statement, variables: Variables, line: int) -> list[tuple
     rows = variables.at(ends).reshape(2, *statement.domain.shape)
     found: list[tuple[float, float]] = []
     for head, state in _first_heads(statement.run.held, rows):
-        if head.memory_keys is not None and head.key_rows is None:
+        if head.memory_keys is not None and head.key_rows is None and head.memory_size <= CORNERS:
             scores = state @ head.query @ head.memory_keys.T  # (2, n, p), affine in between
             for row in range(scores.shape[1]):
                 found += _envelope(scores[:, row], float(low[line]), float(high[line]))
-    return found[:CORNERS]
+    return found
 
 
 def _first_heads(network: Network, rows: Array) -> Iterator[tuple[Head, Array]]:

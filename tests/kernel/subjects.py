@@ -25,7 +25,7 @@ def statement(name: str) -> Statement:
         case "fit":
             net = af.compile("sin(3*x)", x, 1e-4, construction="tensor_grid")
         case "kink":
-            net = af.compile("abs(x - 0.3)", x, 1e-2)
+            net = af.compile("abs(x - 0.3)", x, 1e-2, construction="tensor_grid")
         case "row":
             net = af.constructions.truncated_linear([1.0, -2.0], 0.3, -1.0, 1.0, anchors=6, domain=square)
         case "product":

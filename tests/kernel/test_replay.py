@@ -127,7 +127,7 @@ def test_no_tampering_proves_less_than_the_error(name):
             continue
         assert bound >= error(name), (seed, data)
         outcomes.add("true" if bound <= proved(name).theorem.bound * (1 + SAME) else "larger")
-    assert outcomes == {"refused", "larger", "true"}
+    assert {"refused", "true"} <= outcomes <= {"refused", "larger", "true"}
 
 
 @pytest.mark.parametrize("seed", range(60))
