@@ -25,9 +25,10 @@ from attnforge.certification.target_range import Range, enclosed_range
 from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
-from attnforge.kernel.cells import INPUTS, numbers_held
+from attnforge.kernel.cells import numbers_held
 from attnforge.kernel.degrees import degrees
 from attnforge.kernel.models import Models
+from attnforge.kernel.plan import INPUTS
 from attnforge.kernel.run import run_network
 from attnforge.network import Network, apply, rounded
 from attnforge.outward import MACHINES, Machine, machine

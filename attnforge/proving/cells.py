@@ -22,8 +22,9 @@ import numpy.typing as npt
 from attnforge.effort import NORMAL, TIME, Effort, check_time, time_is_up
 from attnforge.errors import CertificateError, OutOfTimeError
 from attnforge.expression import evaluate
-from attnforge.kernel.cells import INPUTS, Block, Cover, Enclosure, Plan, Variables, cells, errors_on, numbers_held
+from attnforge.kernel.cells import Block, Cover, Enclosure, cells, errors_on, numbers_held
 from attnforge.kernel.degrees import Degrees
+from attnforge.kernel.plan import INPUTS, Plan, Variables
 from attnforge.kernel.theorem import Output, Statement, Theorem
 from attnforge.network.apply import apply_layer
 from attnforge.outward.branch_and_bound import Progress, Report

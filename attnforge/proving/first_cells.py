@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.expression.linear import COEFFICIENT_BITS
-from attnforge.kernel.cells import Variables
+from attnforge.kernel.plan import Variables
 from attnforge.kernel.theorem import Output, Statement
 from attnforge.network import Attention, Head, Linear, Network
 from attnforge.network.apply import apply_layer

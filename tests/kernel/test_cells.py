@@ -11,8 +11,9 @@ import pytest
 from attnforge.errors import CertificateError
 from attnforge.expression import parse
 from attnforge.kernel import cells as kernel
-from attnforge.kernel.cells import PARTS, Cover, Plan, Variables, cells, errors_on, parts_of
+from attnforge.kernel.cells import PARTS, Cover, cells, errors_on, parts_of
 from attnforge.kernel.degrees import degrees
+from attnforge.kernel.plan import Plan, Variables
 from attnforge.kernel.theorem import Domain, Formulas, Output, Run, Statement
 from attnforge.network import Linear, Network, Term
 from tests.kernel.subjects import NAMES, computed, largest_error, points_of, statement
@@ -47,7 +48,7 @@ def volume(lower, upper) -> Fraction:
 
 ENDS = [
     ([-1.0], [1.0]), ([0.1, -0.7], [0.3, 1e-3]), ([1.0, 0.0], [1.0 + 2.0**-50, 1e-300]), ([-1e300], [1.7e308]),
-    ([-1.7e308], [1.7e308]), ([0.0, 0.5, -3.0], [5e-324, 0.5, 4.0]),
+    ([-1.0], [2.0**-60]), ([-1.7e308], [1.7e308]), ([0.0, 0.5, -3.0], [5e-324, 0.5, 4.0]),
 ]  # fmt: skip
 
 

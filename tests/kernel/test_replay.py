@@ -18,6 +18,7 @@ import pytest
 from attnforge.errors import CertificateError
 from attnforge.kernel import cells
 from attnforge.kernel import replay as kernel
+from attnforge.kernel.plan import Plan
 from attnforge.kernel.replay import from_bytes, replay, to_bytes
 from attnforge.kernel.theorem import Run
 from attnforge.proving.cells import Search, prove_by_cells
@@ -56,7 +57,7 @@ def test_replay_proves_the_same_without_search(name):
 
 def test_replay_looks_at_the_cells_that_are_left_alone():
     """Cells that were cut on the way are not looked at again."""
-    cover = cells.Cover(statement("fit"), cells.Plan((0,), ((),), 6))
+    cover = cells.Cover(statement("fit"), Plan((0,), ((),), 6))
     rng, looked_at = np.random.default_rng(0), []
     for _ in range(5):
         cover.cut(rng.choice(cover.cells, 1), np.array([0]), 3)
@@ -169,6 +170,16 @@ def test_hostile_bytes_are_refused(stored):
 def test_only_rules_are_replayed(data):
     with pytest.raises(CertificateError):
         replay(statement("fit"), data)
+
+
+def test_cells_are_cut_as_deep_as_floats_are_dense(monkeypatch):
+    monkeypatch.setattr(cells, "LEVELS", 8)
+    plan = Plan((0,), ((),), 1).data()
+    deep = {"plan": plan, "cuts": [[1], *[[1, 0]] * (cells.LEVELS - 1)]}
+    assert cells.Cover.replayed(statement("fit"), deep).count == 2 * cells.LEVELS + 1
+    deep["cuts"].append([1, 0])
+    with pytest.raises(CertificateError):
+        cells.Cover.replayed(statement("fit"), deep)
 
 
 def test_nothing_is_lost_in_bytes():

@@ -14,7 +14,8 @@ import pytest
 from attnforge.errors import CertificateError, RefusalError
 from attnforge.expression import parse
 from attnforge.kernel import theorem as kernel
-from attnforge.kernel.cells import Cover, Plan, cells
+from attnforge.kernel.cells import Cover, cells
+from attnforge.kernel.plan import Plan
 from attnforge.kernel.theorem import Domain, Formulas, Output, Run, Statement, Theorem, arithmetic
 from attnforge.network import Linear, Network, Term
 from tests.kernel.subjects import statement

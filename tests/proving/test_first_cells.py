@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnforge.kernel.cells import Plan, Variables
+from attnforge.kernel.plan import Plan, Variables
 from attnforge.proving.cells import _plan
 from attnforge.proving.first_cells import _envelope, corners, first_edges
 from tests.kernel.subjects import statement
