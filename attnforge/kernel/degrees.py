@@ -106,6 +106,20 @@ class Degrees:
         return tuple(map(tuple, found))
 
     @cached_property
+    def recursion(self) -> tuple[tuple[tuple[int, int, float], ...], ...]:
+        """The same, but for i that is of degree zero in the first variable of k, with i's share of k's degree in it.
+
+        >>> Degrees(1, 2).recursion
+        ((), ((1, 0, 1.0),), ((1, 1, 0.5), (2, 0, 1.0)))
+        """
+        return tuple(self._shares(k) for k in range(len(self)))
+
+    def _shares(self, k: int) -> tuple[tuple[int, int, float], ...]:
+        first = int((self.exponents[k] > 0).argmax()) if k else 0
+        degree = self.exponents[:, first].tolist()
+        return tuple((i, j, degree[i] / degree[k]) for i, j in self.splits[k] if degree[i])
+
+    @cached_property
     def beyond(self) -> npt.NDArray[np.float64]:
         """One where i + j is not in the set, else zero (multi-indices, multi-indices)."""
         found = np.ones((len(self), len(self)))

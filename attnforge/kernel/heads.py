@@ -99,7 +99,7 @@ def scores(query: Models, keys: Array | Models, arithmetic: SoftmaxArithmetic) -
 
 def through(models: Models, matrix: Array, low: Array) -> Models:
     """Times a matrix that has a low part."""
-    return models.through(matrix).wider((models.size()[..., None, :] @ Up.of(low))[..., 0, :])
+    return models.through(matrix, low)
 
 
 def shares(scores: Array) -> Array:
