@@ -193,7 +193,7 @@ class ErrorOnBoxes:
         table, error = self.table, heads - formula
         polynomial = np.zeros((error.shape[0], *[table.degree + 1] * table.inputs))
         polynomial[(slice(None), *table.exponents.T)] = error.c.T
-        above, attained = largest_size(polynomial, self.pieces)
+        above, attained, _ = largest_size(polynomial, self.pieces)
         rest, last = error.rest.values, table.totals == table.degree
         left = (np.abs(heads.c) + np.abs(formula.c))[last].T @ table.exponents[last]
         curved = np.abs(error.c[table.totals > 1]).T @ table.exponents[table.totals > 1]
