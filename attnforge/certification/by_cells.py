@@ -11,4 +11,4 @@ def prove_stack(statement: Statement) -> Proof:
     """``enclosure``: a bound of |run - target| over all outputs."""
     wanted = statement_of(statement.run, statement.machine.name, statement.target, statement.domain)
     found = prove_by_cells(wanted, statement.effort, statement.progress)
-    return Proof(found.theorem.parts, found.theorem.status, limit=found.limit)
+    return Proof({"enclosure": found.theorem.bound}, found.theorem.status, limit=found.limit)

@@ -33,10 +33,11 @@ from attnforge.kernel.formula import formula_models
 from attnforge.kernel.models import Models
 from attnforge.kernel.plan import CELLS, INPUTS, Plan, Variables
 from attnforge.kernel.reading import fields, listed, refuse, whole
+from attnforge.kernel.rounding import EXACT
 from attnforge.kernel.run import run_network
 from attnforge.kernel.theorem import Output, Statement, Theorem, concluded
 from attnforge.network import Network
-from attnforge.outward import Up
+from attnforge.outward import Machine, Up
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -48,6 +49,7 @@ NUMBERS = 2**26  # of one array on one cell, at most
 WORK = 2**36  # multiplications for one product of such arrays on all cells, at most
 BLOCK = 2**19  # numbers of one array held at once, where a cell takes no more
 PIECES = {1: 8, 2: 4, 3: 2}  # of a cell along each axis, on which polynomials of so many inputs are bounded
+WORST = 16  # cells whose bounds are told apart into what is exact and what is rounding
 COEFFICIENTS = 2**12  # of Bernstein's a cell, at most
 
 
@@ -89,10 +91,18 @@ class Block:
 Observe = Callable[[Block], None]
 
 
-def errors_on(statement: Statement, plan: Plan, lower: Array, upper: Array, observe: Observe | None = None) -> Array:
+def errors_on(
+    statement: Statement,
+    plan: Plan,
+    lower: Array,
+    upper: Array,
+    observe: Observe | None = None,
+    machine: Machine | None = None,
+) -> Array:
     """Upper bounds (C,) of the errors of a plan's outputs on cells (C, D) of its variables.
 
-    ``observe`` is given every block once its bounds are known; what it raises ends the work.
+    ``observe`` is given every block once its bounds are known; what it raises ends the work. Another ``machine`` than
+    the statement's says what part of an error is not its rounding.
     """
     table, variables = plan.table(), Variables.of(plan, statement.domain)
     held = len(table) * numbers_held(statement.run.network, statement.domain.shape[0])
@@ -102,18 +112,18 @@ def errors_on(statement: Statement, plan: Plan, lower: Array, upper: Array, obse
     for start in range(0, len(lower), step):
         part = slice(start, start + step)
         inputs = variables.inputs(table, lower[part], upper[part])
-        block = Block(lower[part], upper[part], _enclosures(statement, plan, inputs))
+        block = Block(lower[part], upper[part], _enclosures(statement, plan, inputs, machine or statement.run.machine))
         bounds[part] = block.bound
         if observe is not None:
             observe(block)
     return bounds
 
 
-def _enclosures(statement: Statement, plan: Plan, inputs: Models) -> tuple[Enclosure, ...]:
+def _enclosures(statement: Statement, plan: Plan, inputs: Models, machine: Machine) -> tuple[Enclosure, ...]:
     """Of the plan's outputs, from models (C, D) of the inputs."""
     with np.errstate(all="ignore"):
         rows = inputs.shaped(inputs.shape[0], *statement.domain.shape)
-        state = run_network(statement.run.held, rows, statement.run.machine)
+        state = run_network(statement.run.held, rows, machine, far=plan.far)
         return tuple(_enclosure(statement.target.outputs[i], state, inputs) for i in plan.outputs)
 
 
@@ -292,6 +302,12 @@ class Cover:
     def _bounded(self, lower: Array, upper: Array) -> Array:
         return errors_on(self._statement, self._plan, lower, upper, self._observe)
 
+    def exact(self) -> float:
+        """What the largest bounds would be, did the arithmetic round nothing: an account, and no part of a proof."""
+        worst = self.cells[np.argsort(-self._bounds[self.cells], kind="stable")[:WORST]]
+        errors = errors_on(self._statement, self._plan, *self.between(worst), machine=EXACT)
+        return min(float(errors.max()), self.bound)
+
     def data(self) -> dict[str, Any]:
         """The plan, and the tree of cuts level by level: zero for a cell that is left, else which axis and parts."""
         levels, level = [], np.arange(math.prod(len(each) + 1 for each in self._plan.edges))
@@ -312,8 +328,10 @@ def cells(statement: Statement, covers: Sequence[Cover]) -> Theorem:
     if {i for cover in covers for i in cover.plan.outputs} != set(range(len(statement.target.outputs))):
         refuse("Covers look at every output", [cover.plan.outputs for cover in covers])
     bound = max(cover.bound for cover in covers)
+    exact = max(cover.exact() for cover in covers)
+    parts = {"exact": exact, "rounding": float(np.nextafter(bound - exact, 0.0))}
     data = {"rule": RULE, "covers": [cover.data() for cover in covers]}
-    return concluded(statement, bound, RULE, {"enclosure": bound}, data)
+    return concluded(statement, bound, RULE, parts, data)
 
 
 def replayed(statement: Statement, data: Any) -> Theorem:

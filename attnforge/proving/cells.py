@@ -45,6 +45,7 @@ TRIED, BETTER = 8, 0.5  # cells on which tables are tried, and what another than
 BATCH, POINTS = 256, 4  # cells cut at once, and those of them in which points are looked at
 FEW = {64: 2, 16: 4, 1: 8}  # parts of a cell where so many are cut at once
 SAMPLES, STEP, FOLLOWS = 64, 2.0**-10, 1e-3  # pairs of points that show whether a form is followed; their distance
+NEAR = 64  # keys of a head that are no further on a cell, or fewer
 FAR, NEAREST, FARTHEST = 1e4, 12.0, 48.0  # what is charged for far keys is so much smaller than the error
 GRID = 17  # points of a cell in which a polynomial of one variable is seen
 BLIND = "what the proof's own numbers can tell"
@@ -198,12 +199,19 @@ def _tried(statement: Statement, plan: Plan, share: float) -> float:
     return float(np.median(np.where(np.isfinite(bounds), bounds, np.inf)))
 
 
+def _numbers(statement: Statement) -> int:
+    """Of one coefficient on a cell that takes time: far keys take little."""
+    network, tokens = statement.run.network, statement.domain.shape[0]
+    heads = sum(min(head.memory_size, NEAR) + (0 if head.key_rows is None else tokens) for head in network.heads)
+    return min(numbers_held(network, tokens), max(tokens * heads, 1))
+
+
 class _Search:
     """Cuts a cover, with what is observed of its cells: the axis to cut, and points at which the error is large."""
 
     def __init__(self, statement: Statement, plan: Plan, effort: Effort, groups: int) -> None:
         self.statement, self.plan, self.variables = statement, plan, Variables.of(plan, statement.domain)
-        numbers = len(plan.table()) * numbers_held(statement.run.network, statement.domain.shape[0])
+        numbers = len(plan.table()) * _numbers(statement)
         self.most = max(min(effort.boxes, int(effort.pairs / numbers)) // groups, 1)
         error, size = _errors(statement, plan.outputs)
         rounding = error <= ROUNDING * statement.run.machine.roundoff * size

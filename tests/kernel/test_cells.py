@@ -11,11 +11,14 @@ import pytest
 from attnforge.errors import CertificateError
 from attnforge.expression import parse
 from attnforge.kernel import cells as kernel
-from attnforge.kernel.cells import PARTS, Cover, cells, errors_on, parts_of
+from attnforge.kernel.cells import PARTS, Block, Cover, Enclosure, cells, errors_on, parts_of
 from attnforge.kernel.degrees import degrees
+from attnforge.kernel.models import Models
 from attnforge.kernel.plan import Plan, Variables
 from attnforge.kernel.theorem import Domain, Formulas, Output, Run, Statement
 from attnforge.network import Linear, Network, Term
+from attnforge.outward import Up
+from attnforge.proving.cells import prove_by_cells
 from tests.kernel.subjects import NAMES, computed, largest_error, points_of, statement
 
 
@@ -241,6 +244,55 @@ def test_limits_come_before_memory():
     deep = tripled([-1.0], [1.0])
     with pytest.raises(CertificateError):
         errors_on(deep, plain(deep, degree=32), np.broadcast_to(-1.0, (2**29, 1)), np.broadcast_to(1.0, (2**29, 1)))
+
+
+def test_limits_are_those_of_one_cell_and_of_all(monkeypatch):
+    stated = tripled([-1.0], [1.0])
+    monkeypatch.setattr(kernel, "CELLS", 4)
+    cover = Cover(stated, plain(stated))
+    parts = cover.cut(np.array([0]), np.array([0]), 3)
+    with pytest.raises(CertificateError):
+        cover.cut(parts[:1], np.array([0]), 2)
+    monkeypatch.setattr(kernel, "NUMBERS", 4)
+    with pytest.raises(CertificateError):
+        Cover(stated, plain(stated))
+
+
+@pytest.mark.parametrize(
+    ("polynomial", "rest", "least"),
+    [(1.0, 2.0**-60, np.nextafter(1.0, 2.0)), (np.nan, 0.0, np.inf), (0.0, np.inf, np.inf), (0.5, 0.25, 0.75)],
+)
+def test_bounds_are_rounded_up_and_nothing_is_known_of_what_is_no_number(polynomial, rest, least):
+    table = degrees(1, 1)
+    error = Models(table, np.zeros((2, 1)), Up(np.array([rest])))
+    output = Output(0, 0, parse("x"), {"x": 0})
+    enclosure = Enclosure(output, error, error, error, np.array([polynomial]), np.zeros(1))
+    assert enclosure.bound[0] >= least
+    assert Block(np.zeros((1, 1)), np.ones((1, 1)), (enclosure,)).bound[0] >= least
+
+
+@pytest.mark.parametrize(
+    "cuts", [[[1, 0]], [[]], [[1], [0]], [[1], [0, 0, 0]], [[7]], [[8]], [[-1]], [[1], [0, 0], [0]]]
+)
+def test_every_cell_of_a_level_has_one_code(cuts):
+    stated = tripled([-1.0], [1.0])
+    data = {"plan": plain(stated).data(), "cuts": cuts}
+    if cuts == [[7]]:  # into eight parts
+        assert len(Cover.replayed(stated, data).cells) == PARTS
+        return
+    with pytest.raises(CertificateError):
+        Cover.replayed(stated, data)
+
+
+def test_what_is_exact_and_what_is_rounding_add_up():
+    for name in ("fit", "gate"):
+        stated = statement(name)
+        theorem = prove_by_cells(stated).theorem
+        exact, rounding = theorem.parts["exact"], theorem.parts["rounding"]
+        assert (rounding > exact) == (name == "gate")
+        assert exact + rounding <= theorem.bound <= (exact + rounding) * (1 + 1e-12)
+        double = replace(stated, run=Run(stated.run.held, "float64"))
+        assert exact >= largest_error(double) * 0.9
 
 
 def test_blocks_make_no_difference(monkeypatch):

@@ -44,6 +44,7 @@ def test_a_theorem_says_what_it_rests_on(theorem):
     assert theorem.status == "proved"
     assert 1.0 <= theorem.bound <= 1.0 + 1e-13
     assert sum(theorem.parts.values()) <= theorem.bound
+    assert list(theorem.parts) == ["exact", "rounding"]
 
 
 def test_what_is_given_makes_it_conditional(theorem):
@@ -73,7 +74,7 @@ def test_none_changes(theorem):
         with pytest.raises((AttributeError, TypeError)):
             setattr(theorem, name, 0.0)
     with pytest.raises(TypeError):
-        theorem.parts["enclosure"] = 0.0
+        theorem.parts["exact"] = 0.0
     with pytest.raises(ValueError, match="read-only"):
         theorem.statement.domain.upper[0, 0] = 0.5
     with pytest.raises(TypeError):
@@ -142,6 +143,16 @@ def test_a_run_is_of_the_weights_as_the_dtype_holds_them():
     assert bounds["bfloat16"] >= abs(0.10009765625 - 0.1)
     with pytest.raises(RefusalError):
         proved(tripled(dtype="float8"))
+
+
+@pytest.mark.parametrize(("dtype", "weight"), [("float32", 1.0 + 2.0**-25), ("bfloat16", 1.0 + 2.0**-9)])
+def test_networks_with_the_same_held_weights_have_the_same_theorem(dtype, weight):
+    def bound(entry):
+        network = Network((Linear((Term(np.array([[entry]])),)),), 1)
+        target = Formulas((Output(0, 0, parse("x"), {"x": 0}),))
+        return proved(Statement(Run(network, dtype), target, UNIT)).bound
+
+    assert bound(weight) == bound(1.0)
 
 
 def test_statements_of_public_targets_compare_every_output():
