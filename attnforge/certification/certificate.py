@@ -10,30 +10,14 @@ from typing import Any, Literal, NamedTuple
 from attnforge.certification.dialect import number, numbers, read, written
 from attnforge.display import Card, Displayed, Fact, Grid, Section, shares
 from attnforge.errors import CertificateError
-from attnforge.kernel.softmax import ULPS, ULPS_SINGLE
-from attnforge.network import FEW, content_digest
-from attnforge.outward import machine
+from attnforge.kernel.theorem import arithmetic as arithmetic
+from attnforge.network import content_digest
 from attnforge.targets import Target
 
 Status = Literal["proved", "conditional", "sampled"]
 
 KIND = "network"  # in the schema of certificates
 SIDES, REGISTERS = 4, 40  # of a domain, and of a graph, that a card lists
-
-
-def arithmetic(dtype: str) -> str:
-    """What every bound assumes of the arithmetic that runs, in words."""
-    is_double = machine(dtype).bytes == 8
-    small = (
-        "" if is_double else f"; {ULPS} units where a head has at most {FEW} keys, its own token and constants, whose "
-        "softmax is written out: exponentials of scores less the largest, their sum, quotients"
-    )  # fmt: skip
-    return (
-        f"IEEE rounding in {dtype}, with no autocast and no products in fewer bits; sums added up in any order; "
-        f"attention scores, exponentials and sums accumulated in {dtype if is_double else 'float32'} or better, and "
-        "softmax in blocks of at least 64 keys, as PyTorch's kernels do; exponentials within "
-        f"{ULPS if is_double else ULPS_SINGLE} units in the last place{small}"
-    )
 
 
 def target_digest(target: Target) -> str:

@@ -21,13 +21,14 @@ import numpy.typing as npt
 
 from attnforge.certification.certify import certify
 from attnforge.certification.enclosure.run import evenly
-from attnforge.certification.enclosure.stack import MANY, MOST, numbers_held
 from attnforge.certification.target_range import Range, enclosed_range
 from attnforge.certification.window import window_rounding
 from attnforge.effort import NORMAL, Effort, check_time
 from attnforge.errors import AttnforgeError, CertificateError, OutOfTimeError
+from attnforge.kernel.cells import numbers_held
 from attnforge.kernel.degrees import degrees
 from attnforge.kernel.models import Models
+from attnforge.kernel.plan import INPUTS
 from attnforge.kernel.run import run_network
 from attnforge.network import Network, apply, rounded
 from attnforge.outward import MACHINES, Machine, machine
@@ -39,6 +40,7 @@ Values = Callable[[Array], Array]
 
 CLOSE = 1 + 2.0**-10  # of the range seen: how much further out an end may be, plus one
 TOLD = 2.0**6  # roundings of the largest value: ends are not told more closely
+MANY = 2  # the order of models, of as many inputs as are cut
 FIRST, BATCH = 64, 64  # cells at first, and those cut at once
 BLOCK = 2**19  # numbers of one array held at once
 SEARCHES = 4  # the boxes of a proof are shared by two ends, of a network and of its target
@@ -110,7 +112,7 @@ class Outputs:
         middle, radius = lower / 2 + upper / 2, upper / 2 - lower / 2
         count, inputs = middle.shape
         share = TIE * radius / np.where(sides > 0, sides, 1.0)
-        if inputs > MOST:
+        if inputs > INPUTS:
             return self.values(middle)[:, output], share.argmax(axis=1)
         ways = np.concatenate([np.zeros((1, inputs)), np.eye(inputs), -np.eye(inputs)])
         points = (middle[:, None] + ways * radius[:, None]).reshape(-1, inputs)
@@ -171,7 +173,7 @@ def _of_target(target: Target, box: Box, effort: Effort) -> Bounds:
         target = target.on(box).outer()
         box = target.domain
     shape = (-1, *box.shape)
-    exact = enclosed_range(target, MOST)
+    exact = enclosed_range(target, INPUTS)
 
     def values(points: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -216,7 +218,7 @@ def run_outputs(
 ) -> Outputs:
     """The outputs of a network as it runs in a dtype."""
     run, size, (state, told) = rounded(network, model.name), box.lower.size, rows
-    table = degrees(size, MANY if size <= MOST else 1)
+    table = degrees(size, MANY if size <= INPUTS else 1)
     numbers = len(table) * numbers_held(run, max(state.shape[0], told.shape[0] if told else 0))
     step = max(1, BLOCK // numbers)
     added = window_rounding(run, _hull(run, box), model) or 0.0

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attnforge.certification.anchored import Problem, bound_anchored, problem_of
+from attnforge.certification.by_cells import prove_stack
 from attnforge.certification.cells import are_cells, bound_cells, looks_at
 from attnforge.certification.composition import bound_relu_network
 from attnforge.certification.enclosure.factors import shows_product
 from attnforge.certification.enclosure.fitted import may_be_enclosed, prove_fitted
 from attnforge.certification.enclosure.rows import prove_rows
 from attnforge.certification.enclosure.several_inputs import ENCLOSED
-from attnforge.certification.enclosure.stack import prove_stack
 from attnforge.certification.graph.layout import is_graph
 from attnforge.certification.graph.prove import prove_graph
 from attnforge.certification.in_context.head import bound_head

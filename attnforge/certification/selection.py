@@ -27,7 +27,7 @@ from attnforge.certification.affine_scores import Scores, dot
 from attnforge.certification.target_range import Range, range_of, seen_at
 from attnforge.effort import NORMAL, Effort
 from attnforge.errors import CertificateError
-from attnforge.kernel.run import largest_mean
+from attnforge.kernel.heads import largest_mean
 from attnforge.outward import Up, add_up, gamma
 from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.targets import Box, Formula, Target

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.certification.enclosure.rows import Entry, entries_of
 from attnforge.effort import check_time
 from attnforge.errors import CertificateError, TargetError
 from attnforge.expression.evaluate import bounds
@@ -28,8 +27,10 @@ from attnforge.kernel.degrees import degrees
 from attnforge.kernel.formula import formula_models
 from attnforge.kernel.models import Models
 from attnforge.kernel.run import run_network
+from attnforge.kernel.theorem import Output
 from attnforge.network import Attention, Head, Network, Rows
 from attnforge.outward import MACHINES, Balls, precision
+from attnforge.proving.statements import outputs_of
 from attnforge.targets import (
     Activation,
     Affine,
@@ -145,14 +146,14 @@ def _lipschitz(target: Target) -> Range:
 
 def _enclosed(target: Formula | Formulas | TruncatedLinear, inputs: int) -> Range:
     def bounds_on(lower: Array, upper: Array) -> tuple[Array, Array]:
-        entries = entries_of(target, lower.shape[1] // target.domain.shape[-1])
+        entries = outputs_of(target, lower.shape[1] // target.domain.shape[-1])
         found = [_entry(each, lower, upper, inputs) for each in entries]
         return np.stack([low for low, _ in found], axis=1), np.stack([high for _, high in found], axis=1)
 
     return bounds_on
 
 
-def _entry(entry: Entry, lower: Array, upper: Array, inputs: int) -> tuple[Array, Array]:
+def _entry(entry: Output, lower: Array, upper: Array, inputs: int) -> tuple[Array, Array]:
     """The range (B,) of one output."""
     read = list(entry.inputs.values())
     lower, upper, names = lower[:, read], upper[:, read], tuple(entry.inputs)

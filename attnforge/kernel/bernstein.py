@@ -11,38 +11,55 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from attnforge.outward import gamma
+from attnforge.outward.arrays import TINY
 
 Array = npt.NDArray[np.float64]
 
 
-def largest_size(coefficients: Array, pieces: int) -> tuple[Array, Array]:
-    r"""Bounds (cells,) of the largest |polynomial| on [-1, 1]^D, from above, and from below.
+class Largest(NamedTuple):
+    """Bounds (cells,) of the largest |polynomial|, from above and from below; points (cells, D) where it is the last.
 
-    ``coefficients`` (cells, n, .., n) of $t^\alpha$; every axis is cut into ``pieces``.
-
-    >>> above, below = largest_size(np.array([[0.0, 0.0, 1.0]]), 2)  # t^2
-    >>> bool(below[0] <= 1.0 <= above[0] <= 1.0 + 1e-13)
-    True
+    The points are corners of pieces, and no part of any proof.
     """
-    count, inputs = coefficients.shape[1], coefficients.ndim - 1
-    to_bernstein = _matrix(count, pieces)
+
+    above: Array
+    below: Array
+    place: Array
+
+
+@np.errstate(all="ignore")
+def largest_size(coefficients: Array, pieces: int) -> Largest:
+    r"""Of polynomials on $[-1, 1]^D$ with ``coefficients`` (cells, n_1, .., n_D) of $t^\alpha$.
+
+    Every axis is cut into ``pieces``. An axis with n coefficients takes sums of n products by numbers of at most 1,
+    themselves rounded: n + 1 roundings, and 2 more pay for that of what is charged; n products may underflow.
+
+    >>> largest = largest_size(np.array([[0.0, 0.0, 1.0]]), 2)  # t^2
+    >>> bool(largest.below[0] <= 1.0 <= largest.above[0] <= 1.0 + 1e-13), largest.place.tolist()
+    (True, [[-1.0]])
+    """
+    counts, cells = coefficients.shape[1:], len(coefficients)
     found = coefficients
-    for axis in range(1, inputs + 1):
-        found = np.moveaxis(np.moveaxis(found, axis, -1) @ to_bernstein.T, -1, axis)
-    cells = len(coefficients)
-    sizes = np.abs(coefficients).reshape(cells, -1).sum(axis=1)
-    wrong = sizes * gamma(inputs * (count + 4)) * (1 + 2.0**-20)
-    ends = np.sort(np.concatenate([np.arange(pieces) * count, np.arange(pieces) * count + count - 1]))
+    for axis, count in enumerate(counts, start=1):
+        found = np.moveaxis(np.moveaxis(found, axis, -1) @ _matrix(count, pieces).T, -1, axis)
     corners = found
-    for axis in range(1, inputs + 1):
-        corners = corners.take(ends, axis=axis)
-    above, below = (np.abs(each).reshape(cells, -1).max(axis=1) for each in (found, corners))
-    return above + wrong, np.maximum(below - wrong, 0.0)
+    for axis, count in enumerate(counts, start=1):
+        ends = np.arange(pieces) * count
+        corners = corners.take(np.sort(np.concatenate([ends, ends + count - 1])), axis=axis)
+    sizes = np.abs(coefficients).reshape(cells, -1).sum(axis=1)
+    wrong = sizes * gamma(sum(count + 3 for count in counts)) * (1 + 2.0**-20)
+    wrong = wrong + (sizes > 0) * (sum(counts) * pieces ** len(counts) * coefficients[0].size * TINY)
+    above, below = (np.abs(each).reshape(cells, -1) for each in (found, corners))
+    step = np.stack(np.unravel_index(below.argmax(axis=1), corners.shape[1:]), axis=1)
+    highest, lowest = above.max(axis=1) + wrong, np.maximum(below.max(axis=1) - wrong, 0.0)
+    known = np.isfinite(highest)
+    return Largest(np.where(known, highest, np.inf), np.where(known, lowest, 0.0), (step + 1) // 2 * 2.0 / pieces - 1.0)
 
 
 @lru_cache

@@ -28,6 +28,19 @@ $\gamma_{2(k + B) - 2}$ of the mean of |values|, and that is attained: one key o
 nearly u and of value a little above 1, added one by one, give D = 1 and $N = 1 + 2(k-1)u$ in place of $1 + (k-1)u$ for
 both. A kernel that divides the weights first has as many. Then the result is cast to the dtype; the half types round
 weights and result. What falls below the smallest normal number may vanish, of every weight and of every product.
+
+**Sums, finer.** Let $p_k$ be the shares of the run's weights, m their mean of the values, h the roundoff of a half type
+(zero of others), E the mean by these shares. In the units of the result rescaling changes nothing, so that N is a tree
+over the keys (:mod:`.rounding`): its nodes lose $T_N$, of terms $p_k v_k$; that of D loses $T_D$ of 1. On each term
+fall up to three more roundings, a product and a reciprocal of D or a quotient with the product by it, and $B - 1$
+rescalings. Weights that are rounded in N alone move it by $h E|v|$; those rounded in both have other shares, and their
+mean is off by $h E|v - m|/(1 - h)$. So N is off by $E_N = T_N + (3u + (B - 1)u) E|v|$ and by the larger of the two,
+H; D by $E_D = T_D + (B - 1)u$; and the quotient by
+$$ \frac{H + E_N + (|m| + H) E_D}{1 - E_D} , $$
+everything that was rounded before being a little larger than if nothing had been: $E_N$ and $E_D$ by $1 + \gamma_4$ in
+the dtype. A cast rounds the result by a unit of it. What vanishes, in units of the smallest normal number V: of each
+weight V, which moves the mean by $|v_k - m|$ times it; of each quotient; of each product, addition, rescaling, of N and
+of D; of the result.
 """
 
 from __future__ import annotations
@@ -89,8 +102,12 @@ class SoftmaxArithmetic:
     @property
     def exponential(self) -> float:
         """The relative error of one exponential."""
+        return 2 * self._ulps * self.unit
+
+    @property
+    def _ulps(self) -> int:
         usual = ULPS if self.is_double or self.written_out else ULPS_SINGLE
-        return 2 * (usual if self.ulps is None else self.ulps) * self.unit
+        return usual if self.ulps is None else self.ulps
 
     def near_one(self, exponents: Up) -> Up:
         """By how much log exp(-t) is off, t up to these: in [1/2, 1) a unit in the last place is one roundoff.
@@ -103,7 +120,11 @@ class SoftmaxArithmetic:
 
     def exponentials(self) -> Up:
         """What exponentials and rescaling do to the logarithm of a weight."""
-        return Up.of(gamma(round(self.exponential / self.unit) * self.blocks, self.unit))
+        return Up.of(gamma(2 * self._ulps * self.blocks, self.unit))
+
+    def exponents(self, apart: Up) -> Up:
+        """The same for scores that are ``apart`` below the largest: near it one exponential errs by less."""
+        return self.near_one(apart) if self.written_out else self.exponentials()
 
     def log_weights(self) -> Up:
         """The same with rounding to a half type, where a kernel might sum up the rounded weights."""
@@ -139,3 +160,25 @@ class SoftmaxArithmetic:
     def lost(self, largest: npt.ArrayLike | Up) -> Up:
         """What may vanish: small weights, whose values are at most ``largest``, and small products with them."""
         return (Up.of(1.0) + largest) * self.keys * self.machine.underflow
+
+    @property
+    def operations(self) -> int:
+        """Roundings that a term of either sum passes, at most."""
+        return self.keys + self.blocks + 3
+
+    def quotient(self, result: Up, mass: Up, spread: Up, trees: tuple[Up, Up]) -> Up:
+        """The error of a mean of at most ``result``, E|v| at most ``mass`` and E|v - m| ``spread``, before it is cast.
+
+        ``trees`` is what adding up loses, of weighted values and of weights.
+        """
+        half, larger = self.machine.roundoff * self.is_half, 1.0 + gamma(5, self.machine.roundoff)
+        again = gamma(self.blocks - 1, self.unit) * (1.0 + gamma(self.operations, self.unit))
+        moved = (mass.larger(spread * larger)) * half
+        of_values = (trees[0] + mass * (3 * self.unit + again)) * larger
+        of_weights = (trees[1] + again) * larger
+        made = (moved + of_values) * (1.0 + gamma(3, self.unit)) + (result + moved) * of_weights
+        return made / np.nextafter(1.0 - of_weights.values, -np.inf)
+
+    def vanished(self, largest: Up) -> Up:
+        """What may vanish, of means of values that are at most ``largest``."""
+        return (Up.of(1.0) + largest) * ((4 * self.operations + 2) * self.machine.underflow)

@@ -29,7 +29,7 @@ def gamma(operations: int, unit: float = UNIT) -> float:
     >>> gamma(2) > 2 * UNIT
     True
     """
-    if operations == 0:
+    if operations == 0 or unit == 0:
         return 0.0
     product = operations * unit
     return up(product / (1.0 - product)) if product < 0.5 else float("inf")

@@ -8,9 +8,6 @@ widens them. Tokens that share one head of few features are looked at together (
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 from flint import arb_mat
@@ -23,11 +20,11 @@ from attnforge.certification.enclosure.run import rounding
 from attnforge.certification.enclosure.shared_head import prove_shared_head
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError, RefusalError
-from attnforge.expression.simplify import of, plus, times
-from attnforge.expression.tree import Constant, Node, Variable
+from attnforge.kernel.theorem import Output
 from attnforge.outward import precision
 from attnforge.outward.branch_and_bound import Supremum
-from attnforge.targets import Box, Formula, Formulas, Target, TruncatedLinear
+from attnforge.proving.statements import outputs_of, tokens_of
+from attnforge.targets import Box
 
 Array = npt.NDArray[np.float64]
 
@@ -37,19 +34,9 @@ BALLS = 10  # pairs of a box and a key that are enclosed in float64 while one is
 NEGLIGIBLE = 0.01  # of the error in exact arithmetic: rounding below it is not told more closely
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """One output of one row, and the formula of the inputs, by number, that it is compared with."""
-
-    row: int
-    feature: int
-    tree: Node
-    inputs: dict[str, int]
-
-
 def prove_rows(statement: Statement) -> Proof:
     """The rows of several tokens at once, where they share a head and the proof comes to its end; else one by one."""
-    tokens = tokens_of(statement)
+    tokens = tokens_of(statement.run, statement.target)
     together = _at_once(statement, tokens)
     if together is not None and together.limit is None:
         return together
@@ -83,7 +70,7 @@ def _one_by_one(statement: Statement, tokens: int) -> Proof:
     known: dict[object, Supremum] = {}
     with precision(READ):
         rows = read_rows(run, tokens)
-        for entry in entries_of(statement.target, tokens):
+        for entry in outputs_of(statement.target, tokens):
             heads = rows[entry.row].output(entry.feature)
             line = _line(heads, entry, ends, statement)
             on = RowRun(run, entry.row, entry.feature, ends, line.heads, statement.machine)  # refuses what overflows
@@ -103,36 +90,7 @@ def _along(line: Line, statement: Statement) -> Supremum:
     )  # fmt: skip
 
 
-def tokens_of(statement: Statement) -> int:
-    """How many tokens are looked at; one stands for any number of tokens that read none but themselves."""
-    run, target = statement.run, statement.target
-    rows = target.rows if isinstance(target, TruncatedLinear) else 1
-    if run.tokens is None and not isinstance(target, Formula):  # functions are given one token
-        for head in run.heads:
-            if head.query_rows.indices is not None or (head.key_rows is not None and head.key_rows.kind != "own"):
-                raise CertificateError("One of any number of tokens reads none but itself", "other rows")
-    return run.tokens or rows
-
-
-def entries_of(target: Target, tokens: int) -> Iterator[Entry]:
-    """Every output of so many tokens, with its formula."""
-    if isinstance(target, Formula | Formulas):
-        trees, inputs = (target.tree,) if isinstance(target, Formula) else target.trees, target.names
-        yield from (Entry(0, j, tree, {name: i for i, name in enumerate(inputs)}) for j, tree in enumerate(trees))
-        return
-    if not isinstance(target, TruncatedLinear):
-        raise CertificateError("This proof covers formulas and truncated linear functions", target.describe())
-    for i in range(tokens):
-        w, t = target.w[min(i, len(target.w) - 1)], float(target.t[min(i, len(target.t) - 1)])
-        names = {f"x[{j}]": i * target.features + j for j in range(target.features)}
-        form = plus(*(times(Constant(float(v)), Variable(name)) for v, name in zip(w, names, strict=True)), Constant(t))
-        tree = of("clamp", form, Constant(target.lower), Constant(target.upper))
-        for j in range(target.outputs or 1):
-            wanted = tree if j == target.output or target.outputs is None else Constant(0.0)
-            yield Entry(i, j, wanted, names)
-
-
-def _line(heads: tuple[AffineHead, ...], entry: Entry, ends: tuple[Array, Array], statement: Statement) -> Line:
+def _line(heads: tuple[AffineHead, ...], entry: Output, ends: tuple[Array, Array], statement: Statement) -> Line:
     """Heads and formula along the form that both follow, among the inputs that either reads."""
     read = sorted(set(entry.inputs.values()) | {i for head in heads for i in _reads(head)})
     small = tuple(_restricted(head, read) for head in heads)

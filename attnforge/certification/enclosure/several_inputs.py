@@ -24,7 +24,6 @@ import numpy.typing as npt
 from attnforge.certification.enclosure.affine_heads import read_heads
 from attnforge.certification.enclosure.factors import FactorHead, factor_head
 from attnforge.certification.enclosure.head_models import head_models
-from attnforge.certification.enclosure.kinks import kink_cuts
 from attnforge.effort import NORMAL, check_time
 from attnforge.errors import CertificateError
 from attnforge.expression.tree import Node
@@ -36,6 +35,7 @@ from attnforge.network import Network
 from attnforge.outward import Up
 from attnforge.outward.branch_and_bound import Found, Rules, Supremum, branch_and_bound
 from attnforge.parallel import Pool, Processes
+from attnforge.proving.kinks import kink_cuts
 
 Array = npt.NDArray[np.float64]
 
@@ -193,7 +193,7 @@ class ErrorOnBoxes:
         table, error = self.table, heads - formula
         polynomial = np.zeros((error.shape[0], *[table.degree + 1] * table.inputs))
         polynomial[(slice(None), *table.exponents.T)] = error.c.T
-        above, attained = largest_size(polynomial, self.pieces)
+        above, attained, _ = largest_size(polynomial, self.pieces)
         rest, last = error.rest.values, table.totals == table.degree
         left = (np.abs(heads.c) + np.abs(formula.c))[last].T @ table.exponents[last]
         curved = np.abs(error.c[table.totals > 1]).T @ table.exponents[table.totals > 1]

@@ -1,4 +1,4 @@
-"""Where a formula has kinks in one variable alone: places at which boxes are best cut."""
+"""Where a formula has kinks: affine functions that vanish there, and places at which boxes are best cut."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kink_cuts(tree: Node, names: Sequence[str], low: Array, high: Array) -> list
     """
     found: list[set[float]] = [set() for _ in names]
     with precision(COEFFICIENT_BITS):
-        for form in _vanishing(tree, names):
+        for form in kink_forms(tree, names):
             moving = [i for i, weight in enumerate(form.weights) if not weight.is_zero()]
             if len(moving) == 1 and not form.weights[moving[0]].contains(0):
                 place = -form.offset / form.weights[moving[0]]
@@ -53,8 +53,8 @@ def _around(place: arb, width: float) -> set[float]:
     return {lower(place - NARROW * width), upper(place + NARROW * width)}
 
 
-def _vanishing(tree: Node, names: Sequence[str]) -> list[LinearForm]:
-    """The affine functions at whose zeros the formula has kinks."""
+def kink_forms(tree: Node, names: Sequence[str]) -> list[LinearForm]:
+    """The affine functions at whose zeros the formula has kinks, as far as they are seen in its text."""
     arguments: list[Node] = []
     for node in bottom_up(tree):
         if isinstance(node, Apply) and node.function in AT_ZERO:
