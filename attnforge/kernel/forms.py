@@ -19,6 +19,7 @@ relu(c u) = c relu(u) for c > 0. For $u \ge 0$ shown, $\arcsin u = \pi/4 - \arcs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -36,9 +37,12 @@ ZERO: Form = ()
 ONE: Form = (((), Fraction(1)),)
 HALF, TWO, MINUS = Fraction(1, 2), Fraction(2), Fraction(-1)
 POSITIVE, NOT_NEGATIVE, UNKNOWN = 2, 1, 0  # signs on the box
+CELLS = 64  # for the sign of an atom, and for the value of a node
 MOST_TERMS = 2000  # of a product that is multiplied out
+MOST_TIMES = 64  # that a sum is multiplied by itself
 MOST_BITS = 2000  # of a power of a number that is computed
-LARGE = 2000  # nodes of a tree beyond which it is not cut into cells, nor written a second time
+LARGE = 1000  # nodes of a tree beyond which it is not cut into cells, nor written a second time
+FACTORS = frozenset(("+", "-", "*", "/", "^", "sqrt", "hypot", "log"))  # that take products as they are
 ODD = frozenset(("sin", "tan", "sinh", "tanh", "asin", "atan", "erf", "sphericalj1", "besselj1"))
 EVEN = frozenset(("cos", "cosh", "sinc", "besselj0", "besselj2"))
 
@@ -71,8 +75,10 @@ class Forms:
     signs: dict[int, int] = field(default_factory=dict)
 
     def of(self, node: Apply, parts: Sequence[Value]) -> Form:
-        """The form of a function of values."""
+        """The form of a function of values; sums and products are not multiplied out before they have to be."""
         rule = RULES.get(node.function)
+        if rule is None or node.function not in FACTORS:
+            parts = [Value(self.opened(part.form), part.tree) for part in parts]
         return self.function(node.function, *parts) if rule is None else rule(self, *parts)
 
     def value(self, form: Form, tree: Node, span: Interval = UNDEFINED) -> Value:
@@ -92,7 +98,7 @@ class Forms:
         """Accepted intervals of a tree, on cells that cover the box."""
         if size(tree) > LARGE:
             return None
-        return cover(lambda cell: bounds(tree, cell), accepted, self.box, variables(tree))
+        return cover(lambda cell: bounds(tree, cell), accepted, self.box, variables(tree), CELLS)
 
     def sign(self, tree: Node) -> int:
         """What is shown of the sign of a tree on the box."""
@@ -121,36 +127,52 @@ class Forms:
 
     # Sums and products
 
-    def times(self, u: Form, v: Form) -> Form:
-        """The product, multiplied out; a sum that is divided by itself is not."""
-        u, v = self._kept(u, v), self._kept(v, u)
-        if len(u) * len(v) > MOST_TERMS:
-            u, v = (((monomial, c),) for c, monomial in (self.content(u), self.content(v)))
-        return self.expanded(u, v)
+    def sum(self, *forms: Form) -> Form:
+        """The sum; products of sums are multiplied out where there is something to add."""
+        some = [form for form in forms if form]
+        return some[0] if len(some) == 1 else plus(*map(self.opened, some))
 
-    def expanded(self, u: Form, v: Form) -> Form:
-        """The product, term by term."""
-        return plus(*(self._product(m, n, a * b) for m, a in u for n, b in v))
+    def opened(self, form: Form) -> Form:
+        """Whole powers of sums multiplied out, unless that is too long."""
+        return plus(*(self._opened(monomial, c) for monomial, c in form))
 
-    def _kept(self, u: Form, v: Form) -> Form:
-        """A sum as one atom, if the other factor is divided by that."""
-        if len(u) == 1 or len(v) != 1 or not any(p < 0 for _, p in v[0][0]):
-            return u
-        c, monomial = self.content(u)
-        powers = dict(v[0][0])
-        return ((monomial, c),) if any(powers.get(a, 0) < 0 for a, _ in monomial if self._is_sum(a)) else u
+    def _opened(self, monomial: Monomial, c: Fraction) -> Form:
+        atom, p = next(((a, p) for a, p in monomial if p >= 1 and self._is_sum(a)), (0, Fraction(0)))
+        if not p:
+            return ((monomial, c),)
+        rest = self.single(_joined(monomial, ((atom, -Fraction(int(p))),)), c)
+        found = self.expanded(rest, atom, int(p))
+        return ((monomial, c),) if found is None else self.opened(found)
+
+    def expanded(self, form: Form, atom: int, times: int) -> Form | None:
+        """Times a whole power of a sum, term by term; None where that is too long."""
+        inner = self.atoms[atom].arguments[0]
+        for _ in range(min(times, MOST_TIMES + 1)):
+            if len(form) * len(inner) > MOST_TERMS:
+                return None
+            form = plus(*(self.single(_joined(m, n), a * b) for m, a in form for n, b in inner))
+        return form if times <= MOST_TIMES else None
 
     def _is_sum(self, number: int) -> bool:
         return self.atoms[number].function == "sum"
 
-    def _product(self, m: Monomial, n: Monomial, c: Fraction) -> Form:
-        """A product of monomials; powers of sums from one on are multiplied out."""
-        powers = _joined(m, n)
+    def times(self, *values: Value) -> Form:
+        """The product of what is left of each when common factors are taken out."""
+        if not all(value.form for value in values):
+            return ZERO
+        contents = [self.content(value.form, value.tree) for value in values]
+        return self.single(_joined(*(m for _, m in contents)), math.prod((c for c, _ in contents), start=Fraction(1)))
+
+    def single(self, powers: Mapping[int, Fraction], c: Fraction) -> Form:
+        """A product of powers: of sums with one term what is whole comes out, and a sum alone is no factor."""
         for atom, p in powers.items():
             inner = self.atoms[atom].arguments[0] if p >= 1 and self._is_sum(atom) else ZERO
-            if inner and len(inner) ** int(p) <= MOST_TERMS and p <= MOST_BITS:
-                rest = self._product(_ordered(powers | {atom: p % 1}), (), c)
-                return reduce(self.expanded, [inner] * int(p), rest)
+            if len(inner) == 1 and _bits(inner[0][1]) * p <= MOST_BITS:
+                whole = Fraction(int(p))
+                rest = _joined(powers.items(), ((atom, -whole),), _powered(inner[0][0], whole))
+                return self.single(rest, c * inner[0][1] ** int(p))
+            if inner and p == 1 and sum(map(bool, powers.values())) == 1:
+                return scaled(inner, c)
         return ((_ordered(powers), c),)
 
     def content(self, u: Form, tree: Node | None = None) -> tuple[Fraction, Monomial]:
@@ -158,14 +180,14 @@ class Forms:
         if len(u) == 1:
             return u[0][1], u[0][0]
         powers = [dict(monomial) for monomial, _ in u]
-        common = {atom: min(each.get(atom, Fraction(0)) for each in powers) for each in powers for atom in each}
-        inverse = tuple((atom, -p) for atom, p in common.items())
-        rest = plus(*(((_ordered(_joined(m, inverse)), c),) for m, c in u))
+        every = sorted(set().union(*powers))
+        common = tuple((atom, min(each.get(atom, Fraction(0)) for each in powers)) for atom in every)
+        rest = plus(*(((_ordered(_joined(m, _powered(common, MINUS))), c),) for m, c in u))
         first = rest[0][1]
         rest = scaled(rest, 1 / first)
-        plain = tree is not None and not any(common.values())
+        plain = tree is not None and not any(p for _, p in common)
         number = self.number_of("sum", (rest,), _over(tree, first) if tree and plain else self.tree(rest))
-        return first, _ordered(_joined(tuple(common.items()), ((number, Fraction(1)),)))
+        return first, _ordered(_joined(common, ((number, Fraction(1)),)))
 
     # Powers, exponentials, logarithms
 
@@ -173,25 +195,23 @@ class Forms:
         """A rational power."""
         if q == 0:
             return ONE
-        if q.denominator == 1 and 0 < q <= MOST_BITS and len(u.form) ** int(q) <= MOST_TERMS:
-            return reduce(self.times, [u.form] * int(q))
         if not u.form:
-            return ZERO if q > 0 else (((self.number_of("sum", (ZERO,), u.tree), q),), Fraction(1)),  # fmt: skip
+            return ZERO if q > 0 else self._sum_power(ZERO, q)
         c, monomial = self.content(u.form, u.tree)
         if q.denominator == 1:
-            return self.expanded(self._number_power(c, q), self._product(_powered(monomial, q), (), Fraction(1)))
+            return self._scaled_by(c, q, _powered(monomial, q))
         apart, rest = self._apart(c, monomial)
-        found = self.expanded(self._number_power(abs(c), q), self._product(_powered(apart, q), (), Fraction(1)))
-        return found if rest == ONE else self.expanded(found, self._product(self._sum_power(rest, q), (), Fraction(1)))
+        stays = () if rest == ONE else self._sum_power(rest, q)[0][0]
+        return self._scaled_by(abs(c), q, _ordered(_joined(_powered(apart, q), stays)))
 
-    def _sum_power(self, u: Form, q: Fraction) -> Monomial:
-        return ((self.number_of("sum", (u,), self.tree(u)), q),)
+    def _sum_power(self, u: Form, q: Fraction) -> Form:
+        return ((((self.number_of("sum", (u,), self.tree(u)), q),), Fraction(1)),)
 
-    def _number_power(self, c: Fraction, q: Fraction) -> Form:
-        bits = max(c.numerator.bit_length(), c.denominator.bit_length())
-        if c == 1 or (q.denominator == 1 and bits * abs(q) <= MOST_BITS):
-            return number(c ** int(q) if c != 1 else c)
-        return self._product(self._sum_power(number(c), q), (), Fraction(1))
+    def _scaled_by(self, c: Fraction, q: Fraction, monomial: Monomial) -> Form:
+        """A power of a number, times a monomial."""
+        if c == 1 or (q.denominator == 1 and _bits(c) * abs(q) <= MOST_BITS):
+            return self.single(dict(monomial), c ** int(q) if c != 1 else c)
+        return self.single(_joined(monomial, self._sum_power(number(c), q)[0][0]), Fraction(1))
 
     def _apart(self, c: Fraction, monomial: Monomial) -> tuple[Monomial, Form]:
         """The factors that come out of a root or a logarithm, and the product that stays, with the sign of c."""
@@ -201,19 +221,19 @@ class Forms:
         if c > 0 and (alone or all(signs[atom] == NOT_NEGATIVE or p.denominator > 1 for atom, p in rest)):
             return monomial, ONE
         known = tuple(pair for pair in monomial if signs[pair[0]] == POSITIVE)
-        return known, self._product(rest, (), Fraction(1 if c > 0 else -1))
+        return known, self.opened(self.single(dict(rest), Fraction(1 if c > 0 else -1)))
 
     def raised(self, u: Value, v: Value) -> Form:
         """A power: with a rational exponent, or of what is positive."""
         if not v.form or (v.form[0][0] == () and len(v.form) == 1):
             return self.power(u, v.form[0][1] if v.form else Fraction(0))
         if self.sign(u.tree) == POSITIVE:
-            return self.exponential(self.times(v.form, self.logarithm(u)))
+            return self.exponential(self.opened(self.times(v, self.made(self.logarithm(u)))))
         return self.function("^", u, v)
 
     def exponential(self, u: Form) -> Form:
         """A product of exponentials of monomials; those of logarithms are powers."""
-        return reduce(self.times, (self._exponential(monomial, c) for monomial, c in u), ONE)
+        return self.times(*(self.made(self._exponential(monomial, c)) for monomial, c in u))
 
     def _exponential(self, monomial: Monomial, c: Fraction) -> Form:
         if len(monomial) == 1 and monomial[0][1] == 1 and self.atoms[monomial[0][0]].function == "log":
@@ -255,13 +275,6 @@ class Forms:
         tree = Apply(name, tuple(value.tree for value in values))
         return self.atom(name, tuple(value.form for value in values), tree)
 
-    def mirrored(self, name: str, u: Value, whole: Form) -> Form:
-        """A function with f(u) + f(-u) = 1, or f(u) - f(-u) = u, of an argument whose first coefficient is positive."""
-        if leads(u.form) >= 0:
-            return self.function(name, u)
-        other = self.function(name, negative(u))
-        return plus(other, u.form) if whole == ZERO else plus(whole, scaled(other, MINUS))
-
     def relu(self, u: Value) -> Form:
         """Of what keeps its sign that or nothing; else of an argument whose first coefficient is one."""
         if not u.form or self.cells(u.tree, is_not_negative):
@@ -293,14 +306,14 @@ class Forms:
         root = len(u.form) == 1 and any(p.denominator == 2 for _, p in u.form[0][0])
         if not root or self.sign(u.tree) == UNKNOWN:
             return self.function("asin", u)
-        inner = plus(ONE, scaled(self.power(u, TWO), -TWO))
+        inner = self.sum(ONE, scaled(self.power(u, TWO), -TWO))
         return plus(scaled(self.function("pi"), HALF / 2), scaled(self.arc(self.made(inner)), -HALF))
 
     def angle(self, y: Value, x: Value) -> Form:
         """The angle to the right of the cut by the quotient."""
         if self.sign(x.tree) != POSITIVE:
             return self.function("atan2", y, x)
-        return self.function("atan", self.made(self.times(y.form, self.power(x, MINUS))))
+        return self.function("atan", self.made(self.opened(self.times(y, self.made(self.power(x, MINUS))))))
 
     # Trees
 
@@ -322,13 +335,13 @@ class Forms:
 
 
 RULES: Mapping[str, Callable[..., Form]] = {
-    "+": lambda forms, *each: plus(*(u.form for u in each)),
+    "+": lambda forms, *each: forms.sum(*(u.form for u in each)),
     "-": lambda forms, u: scaled(u.form, MINUS),
-    "*": lambda forms, *each: reduce(forms.times, (u.form for u in each)),
-    "/": lambda forms, u, v: forms.times(u.form, forms.power(v, MINUS)),
+    "*": Forms.times,
+    "/": lambda forms, u, v: forms.times(u, forms.made(forms.power(v, MINUS))),
     "^": Forms.raised,
     "sqrt": lambda forms, u: forms.power(u, HALF),
-    "hypot": lambda forms, *each: forms.power(forms.made(plus(*(forms.power(u, TWO) for u in each))), HALF),
+    "hypot": lambda forms, *each: forms.power(forms.made(forms.sum(*(forms.power(u, TWO) for u in each))), HALF),
     "e": lambda forms: forms.exponential(ONE),
     "exp": lambda forms, u: forms.exponential(u.form),
     "log": Forms.logarithm,
@@ -340,13 +353,6 @@ RULES: Mapping[str, Callable[..., Form]] = {
     "asin": Forms.arc,
     "acos": lambda forms, u: plus(scaled(forms.function("pi"), HALF), scaled(forms.arc(u), MINUS)),
     "atan2": Forms.angle,
-    "sigmoid": lambda forms, u: forms.mirrored("sigmoid", u, ONE),
-    "normcdf": lambda forms, u: forms.mirrored("normcdf", u, ONE),
-    "softplus": lambda forms, u: forms.mirrored("softplus", u, ZERO),
-    "tanh": lambda forms, u: plus(scaled(forms.mirrored("sigmoid", doubled(u), ONE), TWO), number(MINUS)),
-    "silu": lambda forms, u: forms.times(u.form, forms.mirrored("sigmoid", u, ONE)),
-    "gelu": lambda forms, u: forms.times(u.form, forms.mirrored("normcdf", u, ONE)),
-    "erfc": lambda forms, u: plus(ONE, scaled(forms.function("erf", u), MINUS)),
 }  # fmt: skip
 
 
@@ -380,16 +386,16 @@ def negative(u: Value) -> Value:
     return Value(scaled(u.form, MINUS), Apply("-", (u.tree,)))
 
 
-def doubled(u: Value) -> Value:
-    """Twice the value."""
-    return Value(scaled(u.form, TWO), Apply("*", (Constant(2.0), u.tree)))
-
-
-def _joined(m: Iterable[tuple[int, Fraction]], n: Iterable[tuple[int, Fraction]]) -> dict[int, Fraction]:
-    powers = dict(m)
-    for atom, p in n:
+def _joined(*parts: Iterable[tuple[int, Fraction]]) -> dict[int, Fraction]:
+    """The powers of a product of monomials."""
+    powers: dict[int, Fraction] = {}
+    for atom, p in (pair for part in parts for pair in part):
         powers[atom] = powers.get(atom, Fraction(0)) + p
     return powers
+
+
+def _bits(c: Fraction) -> int:
+    return max(c.numerator.bit_length(), c.denominator.bit_length())
 
 
 def _ordered(powers: Mapping[int, Fraction]) -> Monomial:
@@ -417,8 +423,10 @@ def rational(value: Fraction) -> Node:
 
 
 def _whole(value: int) -> Node:
-    """A whole number: exact as a float64 number, or by pieces of 53 bits."""
+    """A whole number: exact as a float64 number, or by its halves."""
     if abs(value) < 2**53:
         return Constant(float(value))
-    rest, digits = divmod(value, 2**53)
-    return Apply("+", (Apply("*", (_whole(rest), Constant(2.0**53))), Constant(float(digits))))
+    places = value.bit_length() // 2
+    above, below = divmod(value, 2**places)
+    power = Apply("^", (Constant(2.0), Constant(float(places))))
+    return Apply("+", (Apply("*", (_whole(above), power)), _whole(below)))

@@ -2,9 +2,9 @@ r"""Two formulas are the same function on a box, up to coefficients, whose diffe
 
 **Statement.** Let f and g have values at a point of the box. Their forms (:mod:`.forms`) have the same ones, so that
 $f - g = \sum_j c_j m_j$, the difference of the forms, and $|f - g| \le \sum_j |c_j| \sup |m_j|$ with suprema over the
-box. Of formulas that are the same, roundings of coefficients are left. In the difference, powers of a sum that differ by
-whole numbers are all brought to the least one that occurs, $S^{e + k} = S^e S^k$: there the sum has that power already,
-and terms cancel that have been divided by it.
+box, of which roundings of coefficients are left if f and g are the same. A multiple of the target may be taken out
+first. Powers of a sum that differ by whole numbers are brought to the least one that occurs in the difference,
+$S^{e + k} = S^e S^k$, where the sum has that power: then terms cancel that have been divided by it.
 
 **Values.** Forms say nothing about where formulas have values, as what has none there may cancel: U/U, exp(log(U)),
 log(U) - log(U). That is shown from the leaves on: a node has a value where its arguments have if its interval is finite
@@ -19,7 +19,6 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 
 from flint import arb, fmpq
 
@@ -31,7 +30,6 @@ from attnforge.kernel.defined import box_of, defined, is_finite, joined
 from attnforge.kernel.forms import (
     HALF,
     MINUS,
-    MOST_TERMS,
     ONE,
     Form,
     Forms,
@@ -85,7 +83,7 @@ def compared(composed: Node, target: Node, box: Sides) -> Sameness:
         implied = all(made.unknown[node] <= given for node in made.unknown)
         if (needs and not strict) or not (implied or defined(composed, box)):
             return Sameness(math.inf)
-        return Sameness(size(forms, plus(made.value.form, scaled(wanted.value.form, MINUS))), needs)
+        return Sameness(size(forms, made.value.form, wanted.value), needs)
 
 
 class _Reading:
@@ -139,23 +137,31 @@ def _unit(form: Form) -> Form:
     return scaled(form, 1 / abs(leads(form))) if form else form
 
 
-def size(forms: Forms, difference: Form) -> float:
-    """A bound of what is left of a difference, as it is or with powers of sums brought to the least."""
-    return min(_charged(forms, difference), _charged(forms, _levelled(forms, difference)))
+def size(forms: Forms, made: Form, wanted: Value) -> float:
+    """A bound of |made - wanted|: by the terms of the difference, or by a multiple of what is wanted and the rest."""
+    target = forms.opened(wanted.form)
+    difference = plus(forms.opened(made), scaled(target, MINUS))
+    plain, level, whole = (_balls(forms, form) for form in (difference, _levelled(forms, difference), target))
+    multiple = next((plain[m] / whole[m] for m in whole if m in plain and whole[m] != 0), arb(0))
+    rest = {m: plain.get(m, arb(0)) - multiple * whole.get(m, arb(0)) for m in plain.keys() | whole.keys()}
+    relative = Up.of(upper(abs(multiple) * absolute(wanted.span).upper)) + _charge(forms, rest)
+    return min(float(each) for each in (_charge(forms, plain), _charge(forms, level), relative))
 
 
-def _charged(forms: Forms, difference: Form) -> float:
-    """Coefficients, constant factors among them, times what the rest of their terms is at most."""
-    coefficients: dict[Monomial, arb] = {}
-    for monomial, c in difference:
-        moving = tuple((atom, p) for atom, p in monomial if varies(forms.atoms[atom].tree))
+def _balls(forms: Forms, form: Form) -> dict[Monomial, arb]:
+    """The coefficients of a form, constant factors among them, by what varies of the monomials."""
+    balls: dict[Monomial, arb] = {}
+    for monomial, c in form:
+        moving = tuple(pair for pair in monomial if varies(forms.atoms[pair[0]].tree))
         fixed = bounds(forms.term(tuple(pair for pair in monomial if pair not in moving)), {})
-        coefficients[moving] = coefficients.get(moving, arb(0)) + to_ball(fixed) * arb(fmpq(c.numerator, c.denominator))
-    total = Up.of(0.0)
-    for monomial, coefficient in coefficients.items():
-        if not coefficient.is_zero():
-            total = total + Up.of(upper(abs(coefficient) * _largest(forms, forms.term(monomial))))
-    return float(total)
+        balls[moving] = balls.get(moving, arb(0)) + to_ball(fixed) * arb(fmpq(c.numerator, c.denominator))
+    return balls
+
+
+def _charge(forms: Forms, balls: Mapping[Monomial, arb]) -> Up:
+    """Above the sum of coefficients times what their monomials are at most."""
+    some = [(monomial, ball) for monomial, ball in balls.items() if not ball.is_zero()]
+    return sum((Up.of(upper(abs(ball) * _largest(forms, forms.term(m)))) for m, ball in some), start=Up.of(0.0))
 
 
 def _largest(forms: Forms, tree: Node) -> arb:
@@ -167,18 +173,20 @@ def _largest(forms: Forms, tree: Node) -> arb:
 
 def _levelled(forms: Forms, form: Form) -> Form:
     """Powers of each sum that differ by whole numbers brought to the least of them, the latest sums first."""
+    form = forms.opened(form)
     for atom in reversed(range(len(forms.atoms))):
         powers = [dict(monomial).get(atom, Fraction(0)) for monomial, _ in form]
-        if forms.atoms[atom].function != "sum" or not any(powers):
-            continue
-        least = {p % 1: min(each for each in powers if each % 1 == p % 1) for p in powers}
-        inner, opened = forms.atoms[atom].arguments[0], list[Form]()
-        for term, p in zip(form, powers, strict=True):
-            times = int(p - least[p % 1])
-            if len(inner) ** times > MOST_TERMS:
-                return form
-            rest = tuple(pair for pair in term[0] if pair[0] != atom)
-            low = tuple(sorted((*rest, *([(atom, least[p % 1])] if least[p % 1] else []))))
-            opened.append(reduce(forms.expanded, [inner] * times, ((low, term[1]),)))
-        form = plus(*opened)
+        if forms.atoms[atom].function == "sum" and any(powers):
+            least = {p % 1: min(each for each in powers if each % 1 == p % 1) for p in powers}
+            form = plus(*(_raised(forms, term, atom, least) for term in form))
     return form
+
+
+def _raised(forms: Forms, term: tuple[Monomial, Fraction], atom: int, least: Mapping[Fraction, Fraction]) -> Form:
+    """A term with the least power of a sum, and the rest of its power multiplied out."""
+    powers = dict(term[0])
+    p = powers.get(atom, Fraction(0))
+    powers[atom] = least[p % 1]
+    low = tuple(sorted((a, each) for a, each in powers.items() if each))
+    found = forms.expanded(((low, term[1]),), atom, int(p - least[p % 1]))
+    return (term,) if found is None else found
