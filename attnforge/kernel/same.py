@@ -81,7 +81,7 @@ def compared(composed: Node, target: Node, box: Sides) -> Sameness:
         strict = not any(isinstance(node, Apply) and function_of(node).chooses for node in bottom_up(target))
         given = wanted.conditions if strict else frozenset[Hashable]()
         implied = all(made.unknown[node] <= given for node in made.unknown)
-        if (needs and not strict) or not (implied or defined(composed, box)):
+        if not (implied or defined(composed, box)):
             return Sameness(math.inf)
         return Sameness(size(forms, made.value.form, wanted.value), needs)
 

@@ -222,6 +222,10 @@ NOT_SHOWN = [  # no values somewhere, or another function
     ("atan2(y, x)", "atan(y/x)", WHOLE, ABOVE),
 ]
 APART = [  # other functions, further apart than zero: the formulas and a point where they are
+    ("sqrt(-x)", "0*x", (-1.0, 0.0), (-1.0, 0.0)),
+    ("atan2(x, y - 3)", "atan(x/(y - 3))", ABOVE, (1.0, 1.0)),
+    ("sigmoid(-x)", "sigmoid(x)", WHOLE, (1.0, 0.0)),
+    ("sqrt(-x*(y + 1))", "0*x", (-1.0, 0.0), (-1.0, 0.0)),
     ("sqrt(x^2)", "x", WHOLE, (-1.0, 0.0)),
     ("sqrt(x^2*(y + 2))", "x*sqrt(y + 2)", WHOLE, (-1.0, 1.0)),
     ("(x^2)^1.5", "x^3", WHOLE, (-1.0, 0.0)),
@@ -295,6 +299,15 @@ def test_branches_say_nothing_about_each_other():
     """A root in a branch has a value only where that is chosen."""
     target = parse("where(x < 0, 0.5 + 0*sqrt(y - x - 1), 0.5)")
     assert compared(parse("0.5 + 0*sqrt(y - x - 1)"), target, boxed(WHOLE, WHOLE)).bound == math.inf
+    target = parse("where(x < 0.5, 0.5, 0.5 + 0*sqrt(x))")
+    assert same(parse("0.5 + 0*x"), target, boxed(WHOLE, WHOLE)) == 0.0
+    assert compared(parse("0.5 + 0*sqrt(x)"), target, boxed(WHOLE, WHOLE)).bound == math.inf
+
+
+def test_terms_without_a_known_size_have_no_bound():
+    found = compared(parse("log(x)"), parse("1.001*log(x)"), boxed(UNIT, UNIT))
+    assert found.bound == math.inf
+    assert compared(parse("log(x)"), parse("log(x)"), boxed(UNIT, UNIT)).bound == 0.0
 
 
 def test_large_numbers_and_powers_end():
