@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from attnforge.certification.enclosure.kinks import kink_cuts
 from attnforge.expression.tree import Apply, Node, bottom_up
-from attnforge.kernel.cover import Cover, Cut, OnCells
+from attnforge.kernel.cover import Cover, Cut
 from attnforge.kernel.local import Reading
-from attnforge.kernel.registers import Group, Registers
+from attnforge.kernel.registers import Group, OnCells, Registers
+from attnforge.kernel.steps import Steps
 from attnforge.kernel.stream import Stream
 from attnforge.network import Head, Network
-from attnforge.outward import Machine
+from attnforge.outward import Machine, Up
 from attnforge.proving.recognition import Claim
 
 Array = npt.NDArray[np.float64]
@@ -31,10 +32,13 @@ KINKED = {"relu", "clamp", "max", "min", "abs", "sign", "step"}
 CLOSE = 1.1  # the bound of a head may exceed what models say at points by this factor; that of outputs by the next
 CLOSE_OUTPUTS = 1.3
 DEGREES = {1: 8, 2: 5}  # of models of heads, by how many numbers they read
-FIRST = {1: 32, 2: 6}  # cells of an axis at first
+FINEST, NEARLY = 512, 1.5  # cells of an axis at first, at most, and what they need to be
 GRADED, FACTOR = 20, 8.0  # cells on either side of a kink, and how much smaller each is than the one before
 CELLS, TOP = 100_000, 8  # cells of a cover of heads, at most; those of each head whose middles are points
-RANGES, OUTPUTS = 256, 600  # cells of the domain for ranges, and for outputs, at most
+FIRST_RANGES, RANGES, OUTPUTS = 32, 1000, 600  # cells of the domain for ranges, first and at most; for outputs
+LOOSE = 2.0**-8  # of the width of a range: so much it may be too wide
+MOST = 16  # inputs of a domain that is cut
+NARROW = 16  # parts of a cell's width
 ROUNDS, HELPS, IDLE = 60, 0.97, 3  # of cutting, at most; less is no help, and after so many times it is left
 SAME = 2.0**-40  # numbers so near are one
 
@@ -51,8 +55,8 @@ class Proved:
 def prove(network: Network, machine: Machine, claim: Claim, low: Array, high: Array) -> Proved:
     """That runs of the network, with weights as the machine holds them, are near the program that it claims to be."""
     cover = Cover(low[None], high[None], lambda which, *_: np.zeros(len(which)))
-    if len(low) <= 16 and any(not _is_kinked(block.function) for block in claim.steps.blocks):
-        _cut_evenly(cover, max(1, int(RANGES ** (1 / len(low)))))
+    if len(low) <= MOST and any(not _is_kinked(block.function) for block in claim.steps.blocks):
+        _cut_for_ranges(cover, claim.steps)
     registers = Registers(network, machine, claim.steps, (low, high), claim.places, cover)
     local, cells = [], 0
     for block in claim.steps.blocks:
@@ -157,11 +161,16 @@ def _made_of(stream: Stream, size: Array, matrix: Array, forms: Array) -> Array:
 def _cut_evenly(cover: Cover, parts: int) -> None:
     """All cells, across every axis."""
     for axis in range(cover.cells[1].shape[1]):
-        _, low, high = cover.cells
-        shares = np.arange(1, parts) / parts
-        places = low[:, axis, None] + (high - low)[:, axis, None] * shares
-        if parts > 1:
-            cover.cut(Cut(np.arange(len(low)), np.full(len(low), axis), places))
+        _cut_across(cover, axis, parts)
+
+
+def _cut_across(cover: Cover, axis: int, parts: int) -> None:
+    """All cells, across one."""
+    _, low, high = cover.cells
+    shares = np.arange(1, parts) / parts
+    places = low[:, axis, None] + (high - low)[:, axis, None] * shares
+    if parts > 1:
+        cover.cut(Cut(np.arange(len(low)), np.full(len(low), axis), places))
 
 
 def _cut_first(cover: Cover, function: Node) -> None:
@@ -177,7 +186,65 @@ def _cut_first(cover: Cover, function: Node) -> None:
         if places:
             cover.cut(Cut(np.arange(len(low)), np.zeros(len(low), dtype=np.int64), places[0]))
         return
-    _cut_evenly(cover, FIRST.get(k, 3))
+    for axis, parts in enumerate([_parts(cover, axis) for axis in range(k)]):
+        _cut_across(cover, axis, parts)
+
+
+def _parts(cover: Cover, axis: int) -> int:
+    """So many along an axis that bounds are near those at points, the other numbers being at the ends or the middle."""
+    which, low, high = cover.cells
+    for parts in 2 ** np.arange(int(np.log2(FINEST))):
+        edges = low[:, axis, None] + (high - low)[:, axis, None] * np.linspace(0.0, 1.0, parts + 1)
+        worst, best = np.zeros(len(low)), np.zeros(len(low))
+        for share in (0.0, 0.5, 1.0):
+            at = low + (high - low) * share
+            lower, upper = (np.repeat(at[:, None], parts, axis=1) for _ in range(2))
+            lower[..., axis], upper[..., axis] = edges[:, :-1], edges[:, 1:]
+            middle = lower / 2 + upper / 2
+            owner = np.repeat(which, parts)
+            for into, ends in ((worst, (lower, upper)), (best, (middle, middle))):
+                found = cover.evaluate(owner, *(end.reshape(-1, low.shape[1]) for end in ends))
+                np.maximum.at(into, owner, np.nan_to_num(found, nan=np.inf))
+        if (worst <= NEARLY * best).all():
+            break
+    return int(parts)
+
+
+def _cut_for_ranges(cover: Cover, steps: Steps) -> None:
+    """Where a form of the exact program is largest or smallest, until that is close to what it is in the middle."""
+    _cut_evenly(cover, max(1, int(FIRST_RANGES ** (1 / steps.inputs))))
+    known: tuple[Array, ...] = ()
+    for _ in range(ROUNDS):
+        _, low, high = cover.cells
+        done = 0 if not known else known[0].shape[0]
+        more = _forms_on(steps, low[done:], high[done:])
+        known = more if not known else tuple(np.concatenate(each) for each in zip(known, more, strict=True))
+        below, above, middle = (np.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in known)
+        width = middle.max(axis=0) - middle.min(axis=0)
+        room = LOOSE * width + np.finfo(np.float64).tiny
+        cells = np.flatnonzero((above > middle.max(axis=0) + room).any(axis=1) | (below < middle.min(axis=0) - room).any(axis=1))
+        unknown = ~np.isfinite(known[0]).all(axis=1) | ~np.isfinite(known[1]).all(axis=1)
+        cells = np.union1d(cells, np.flatnonzero(unknown))
+        cells = cells[(high > low)[cells].any(axis=1)]
+        if not len(cells) or len(low) + 2 * len(cells) > RANGES:
+            return
+        axis = ((high - low) / (high - low).max(axis=0, initial=np.finfo(np.float64).tiny))[cells].argmax(axis=1)
+        cover.cut(Cut(cells, axis, (low[cells, axis] / 2 + high[cells, axis] / 2)[:, None]))
+        kept = np.ones(len(low), dtype=bool)
+        kept[cells] = False
+        known = tuple(each[kept] for each in known)
+
+
+def _forms_on(steps: Steps, low: Array, high: Array) -> tuple[Array, ...]:
+    """Ends and middles (C, all forms) of the forms of the exact program on cells."""
+    on, found = OnCells(steps, low, high, Up.zeros(steps.inputs)), list[tuple[Array, Array, Array]]()
+    with np.errstate(all="ignore"):
+        for block in steps.blocks:
+            read, inside = on.forms(block, Up.zeros(len(block.forms), block.count))
+            on.write(block, read, inside, Up.zeros(block.count))
+            parts = inside.low, inside.high, inside.middle.mid
+            found.append(tuple(each.reshape(len(low), -1) for each in parts))  # type: ignore[arg-type]
+    return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
 
 
 def _refine(cover: Cover, close: float, most: int) -> None:
@@ -194,13 +261,19 @@ def _refine(cover: Cover, close: float, most: int) -> None:
         at = evaluate(which[top], middle, middle)
         best = np.zeros(boxes)
         np.maximum.at(best, which[top], np.where(np.isfinite(at), at, 0.0))
-        wide = (high > low).any(axis=1) & (rank < 4 * TOP) & (idle[which] < IDLE)
+        wide = (high > low).any(axis=1) & (idle[which] < IDLE)
         cells = np.flatnonzero((bounds > close * best[which]) & wide)
         if not len(cells) or len(which) + len(cells) > most:
             return
-        axis = _axis(evaluate, which[cells], low[cells], high[cells])
-        places = low[cells, axis] / 2 + high[cells, axis] / 2
-        cover.cut(Cut(cells, axis, places[:, None]))
+        _halve(cover, cells)
+
+
+def _halve(cover: Cover, cells: Numbers) -> None:
+    """Cut cells in halves, across the axis that helps."""
+    which, low, high = (each[cells] for each in cover.cells)
+    axis = np.zeros(len(cells), dtype=np.int64) if low.shape[1] == 1 else _axis(cover, which, low, high)
+    places = np.take_along_axis(low / 2 + high / 2, axis[:, None], axis=1)
+    cover.cut(Cut(cells, axis, places))
 
 
 def _ranks(which: Numbers, bounds: Array) -> Numbers:
@@ -211,17 +284,12 @@ def _ranks(which: Numbers, bounds: Array) -> Numbers:
     return ranks
 
 
-def _axis(evaluate: OnCells, which: Numbers, low: Array, high: Array) -> Numbers:
-    """The axis across which halves are best."""
-    k = low.shape[1]
-    if k == 1:
-        return np.zeros(len(low), dtype=np.int64)
+def _axis(cover: Cover, which: Numbers, low: Array, high: Array) -> Numbers:
+    """The axis along which a part of a cell is best, so narrow that models begin to hold."""
     found = []
-    for axis in range(k):
-        upper = high.copy()
-        upper[:, axis] = low[:, axis] / 2 + high[:, axis] / 2
-        lower = low.copy()
-        lower[:, axis] = upper[:, axis]
-        both = [evaluate(which, low, upper), evaluate(which, lower, high)]
-        found.append(np.max(both, axis=0))
+    for axis in range(low.shape[1]):
+        lower, upper = low.copy(), high.copy()
+        middle, width = low[:, axis] / 2 + high[:, axis] / 2, high[:, axis] - low[:, axis]
+        lower[:, axis], upper[:, axis] = middle - width / NARROW, middle + width / NARROW
+        found.append(np.where(width > 0, cover.evaluate(which, lower, upper), np.inf))
     return np.asarray(np.argmin(found, axis=0))
