@@ -34,6 +34,7 @@ from attnforge.outward.arrays import TINY, UNIT
 
 Array = npt.NDArray[np.float64]
 
+CRUDE = 2.0  # where the rest of a model, times this, is as large as half the range, the range says as much
 BELOW = 1 - 2.0**-40  # turns a few rounded operations, exponentials among them, into a lower bound
 LARGEST = 700.0  # exponents of weights above are not told apart
 RANGE, RANGE_64 = 2.0**126, 2.0**1022  # sums up to here, and their products by log2(e), do not overflow
@@ -240,7 +241,7 @@ def _mixture(
     size = _size(values)
     mass = (share @ size)[..., 0, :].least(size.most(-2))
     found = above.over(total[..., None], least[..., None])
-    found = found.between(*_extremes(relative, apart), found.swing())
+    found = found.between(*_extremes(relative, apart), found.rest * CRUDE)
     found = found.less(-centre[..., 0, :]).wider(mass * arithmetic.mean(after) + arithmetic.lost(size.most(-2)))
     reach = sizes.most(-1)[..., None].larger(size.most(-2) * arithmetic.keys)
     return _known_where(found, reach.values <= _range(arithmetic))
