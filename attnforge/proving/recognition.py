@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from flint import arb
 from attnforge.certification.stream import is_distractor, plain_map
 from attnforge.errors import CertificateError
 from attnforge.expression import parse, to_text
+from attnforge.expression.simplify import plus, times
 from attnforge.expression.tree import Apply, Constant, Node, Variable, variables
 from attnforge.kernel.steps import Block, Forms, Steps, form_name
 from attnforge.network import Attention, Head, Linear, Network
@@ -28,6 +30,7 @@ from attnforge.targets.graph import Step, register, substituted
 Array = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
+READ = 2.0**-20  # of the largest weight of a column: what is read of a direction, and no rounding
 MEANT = 2.0**-40  # of the largest weight of an output: below, it is a rounding
 REMEDY = "Rebuild the network"
 
@@ -98,7 +101,7 @@ def _clamp(stage: Activation) -> Node:
 
 
 def _activated(stage: Activation, last: int, count: int) -> Forms:
-    """s y + (1 - s) clamp(y), of the last blocks."""
+    """The slope times the number, and the rest times its clamp, of the last blocks."""
     identity, none = np.eye(count), Balls.exact(np.zeros(count))
     if not stage.slope:
         return Forms({last: Balls.exact(identity)}, none)
@@ -167,12 +170,63 @@ def _written(network: Network) -> list[_Written]:
     columns = [np.flatnonzero(np.any(head.output != 0, axis=0)) for head, _ in heads]
     first = 1 + network.features
     plain = sorted(int(each[0]) for each in columns if len(each) == 1) == [*range(first, first + len(heads))]
-    found = []
-    for i, (head, depth) in enumerate(heads):
-        if head.claims is None or head.claims.formula is None or len(head.output) != 1:
-            raise CertificateError("Every head claims the formula it writes", "a head without one", REMEDY)
-        step = Step.of(parse(head.claims.formula))
-        found.append(_Written(head, depth, int(columns[i][0]) if plain else first + i, step))
+    steps = [_claimed(head) for head, _ in heads]
+    numbers = [int(each[0]) for each in columns] if plain else _numbers(network, [head for head, _ in heads], steps)
+    return [_Written(*each, n, step) for each, n, step in zip(heads, numbers, steps, strict=True)]
+
+
+def _claimed(head: Head) -> Step:
+    if head.claims is None or head.claims.formula is None or len(head.output) != 1:
+        raise CertificateError("Every head claims the formula it writes", "a head without one", REMEDY)
+    return Step.of(parse(head.claims.formula))
+
+
+def _numbers(network: Network, heads: Sequence[Head], steps: Sequence[Step]) -> list[int]:
+    """The numbers of registers that heads write in a stream of any basis: by who reads them, in formulas and in weights.
+
+    Those with the same readers are told apart by the order of heads.
+    """
+    first = 1 + network.features
+    sizes = _sizes_read(network, heads)
+    wanted = np.zeros((len(heads), len(heads)))
+    for reader, step in enumerate(steps):
+        for form in step.forms.values():
+            for n, weight in form.weights.items():
+                if 0 <= n - first < len(heads):
+                    wanted[n - first, reader] += abs(float(weight.mid()))
+
+    def groups(weights: Array) -> dict[bytes, list[int]]:
+        found: dict[bytes, list[int]] = defaultdict(list)
+        for i, row in enumerate(weights):
+            found[(row > 0).tobytes()].append(i)
+        return found
+
+    written, claimed = groups(sizes), groups(wanted)
+    if {key: len(each) for key, each in written.items()} != {key: len(each) for key, each in claimed.items()}:
+        return [first + i for i in range(len(heads))]
+    place = {i: n for key, each in written.items() for i, n in zip(each, claimed[key], strict=True)}
+    return [first + place[i] for i in range(len(heads))]
+
+
+def _sizes_read(network: Network, heads: Sequence[Head]) -> Array:
+    """How much (writers, readers) heads read of the numbers of heads, relative to all they read; roundings are none."""
+    at = {id(head): i for i, head in enumerate(heads)}
+    found, directions = np.zeros((len(heads), len(heads))), np.zeros((len(heads), network.features))
+    for layer in network.layers:
+        if isinstance(layer, Linear):
+            directions = directions @ plain_map(layer)[0]
+            continue
+        if not isinstance(layer, Attention):
+            raise CertificateError("A stream is added to by attention", type(layer).__name__, REMEDY)
+        mine = [head for head in layer.heads if id(head) in at]
+        for head in mine:
+            for matrix in (head.query, head.key, head.value):
+                if matrix is not None and matrix.any():
+                    read = np.abs(directions @ matrix) / np.abs(matrix).max(axis=0, initial=np.finfo(np.float64).tiny)
+                    found[:, at[id(head)]] += np.where(read >= READ, read, 0.0).sum(axis=1)
+        directions = directions.copy() if layer.residual else np.zeros((len(heads), mine[0].output.shape[1]))
+        for head in mine:
+            directions[at[id(head)]] = head.output[0]
     return found
 
 
@@ -225,12 +279,10 @@ def _read_out(network: Network, places: Sequence[Numbers], count: int) -> Array:
 
 def _by_blocks(weights: Array, widths: Sequence[int]) -> dict[int, Balls]:
     ends = np.cumsum([0, *widths])
-    parts = {b: weights[first:last] for b, (first, last) in enumerate(zip(ends, ends[1:], strict=False))}
+    parts = {b: weights[first:last] for b, (first, last) in enumerate(pairwise(ends.tolist()))}
     return {b: Balls.exact(part) for b, part in parts.items() if part.any()}
 
 
 def _sum_of(weights: Array, source: dict[int, int]) -> Node:
-    from attnforge.expression.simplify import plus, times
-
     terms = [times(Constant(float(weights[s])), register(n)) for n, s in source.items() if weights[s]]
     return plus(Constant(float(weights[0])), *terms)
