@@ -214,6 +214,8 @@ def rounded_sums(
 
     ``summands`` are one more number (1, r) of each sum, or ends of it, or none.
     """
+    if not (np.isfinite(ends[0]) & np.isfinite(ends[1])).all():
+        raise RefusalError("What a stream is made of is bounded before it is read", "unknown numbers", REMEDY)
     low, high = (end[:, None] for end in ends)
     below, above = (summands, summands) if isinstance(summands, np.ndarray) else summands
     products = np.stack([weights * low, weights * high])

@@ -1,7 +1,7 @@
 """Which program a network claims to run, and which head writes which register: from claims and targets, never trusted.
 
 A ReLU network is a program as it stands: a block for every activation, its forms the affine maps before it; an
-activation with a slope is two blocks, the clamp and the number itself. A graph of formulas has a block for all heads of
+activation with a slope is two blocks, the clamp and the number times the slope. A graph of formulas has a block for all heads of
 a layer whose formulas are one function of their affine parts.
 """
 
@@ -63,7 +63,7 @@ def of_relu_network(network: Network, target: ReluNetwork) -> Claim:
         blocks.append(Block(_clamp(stage), (forms,)))
         numbers = [*range(known, known + forms.count)]
         if stage.slope:
-            blocks.append(Block(Variable(form_name(0)), (forms,)))
+            blocks.append(Block(times(Constant(stage.slope), Variable(form_name(0))), (forms,)))
             numbers += range(known + forms.count, known + 2 * forms.count)
         if len(places) == len(attention):
             raise CertificateError("A network has a layer of heads for each activation", f"{len(attention)}", REMEDY)
@@ -101,12 +101,12 @@ def _clamp(stage: Activation) -> Node:
 
 
 def _activated(stage: Activation, last: int, count: int) -> Forms:
-    """The slope times the number, and the rest times its clamp, of the last blocks."""
+    """What activations are of the last blocks: clamps times one less the slope, and numbers times the slope."""
     identity, none = np.eye(count), Balls.exact(np.zeros(count))
     if not stage.slope:
         return Forms({last: Balls.exact(identity)}, none)
     rest = Balls.exact(np.array(1.0)) - Balls.exact(np.array(stage.slope))
-    mixed = {last - 1: Balls(identity * rest.mid, identity * rest.rad), last: Balls.exact(identity * stage.slope)}
+    mixed = {last - 1: Balls(identity * rest.mid, identity * rest.rad), last: Balls.exact(identity)}
     return Forms(mixed, none)
 
 
