@@ -66,6 +66,8 @@ def test_what_underflows_is_charged(scale):
     for cell in range(CELLS):
         assert max(abs(exactly(c[cell], at)) for at in points((9, 3))) <= Fraction(found.above[cell])
     assert not largest_size(np.zeros((2, 4, 4)), 2).above.any()
+    bent = np.array([[2.0, 1.0, -1.0]]) * scale  # largest at 1/2, an end of a piece: 9/4
+    assert exactly(bent[0], [Fraction(1, 2)]) <= Fraction(largest_size(bent, 4).above[0])
 
 
 def test_a_value_of_extreme_roundings_is_not_exceeded():
