@@ -11,7 +11,7 @@ import pytest
 
 from attnforge.kernel.bernstein import largest_size
 
-CELLS = int(os.environ.get("ATTNFORGE_EXAMPLES", "30"))
+CELLS = int(os.environ.get("ATTNFORGE_EXAMPLES", "10"))
 SHAPES = [(1,), (2,), (7,), (3, 5), (17, 2), (1, 4), (3, 1, 2), (2, 2, 2, 2)]
 
 
