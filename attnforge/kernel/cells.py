@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attnforge.errors import CertificateError
-from attnforge.kernel.bernstein import largest_size
+from attnforge.kernel.bernstein import Largest, largest_size
 from attnforge.kernel.formula import formula_models
 from attnforge.kernel.models import Models
 from attnforge.kernel.plan import CELLS, INPUTS, Plan, Variables
@@ -55,22 +55,18 @@ COEFFICIENTS = 2**12  # of Bernstein's a cell, at most
 
 @dataclass(frozen=True, eq=False)
 class Enclosure:
-    """One output on C cells: what runs compute, the formula, and their difference.
-
-    ``polynomial`` (C,) bounds that of the difference from above, ``attained`` (C,) from below.
-    """
+    """One output on C cells: what runs compute, the formula, and their difference, with its largest polynomials."""
 
     output: Output
     computed: Models
     formula: Models
     error: Models
-    polynomial: Array
-    attained: Array
+    polynomial: Largest
 
     @property
     def bound(self) -> Array:
         """Upper bounds (C,) of the error; infinite where nothing is known."""
-        bound = (Up(self.polynomial) + self.error.rest).values
+        bound = (Up(self.polynomial.above) + self.error.rest).values
         return np.where(np.isnan(bound), np.inf, bound)
 
 
@@ -134,20 +130,20 @@ def _enclosure(output: Output, state: Models, inputs: Models) -> Enclosure:
     computed = state[:, output.row, output.feature]
     formula = formula_models(output.tree, {name: inputs[:, i] for name, i in output.inputs.items()})
     error = computed - formula
-    return Enclosure(output, computed, formula, error, *_largest(error))
+    return Enclosure(output, computed, formula, error, _largest(error))
 
 
-def _largest(error: Models) -> tuple[Array, Array]:
-    """Bounds (C,) of the largest |polynomial| of models (C,), from above and from below."""
+def _largest(error: Models) -> Largest:
+    """Of the polynomials of models (C,): by Bernstein's coefficients, or by the sum of their own where that is less."""
     table = error.table
     plain = Up(np.abs(error.c)).sum(0).values
     counts, pieces = [int(most) + 1 for most in table.exponents.max(axis=0)], PIECES.get(table.inputs, 1)
     if math.prod(counts) * pieces**table.inputs > COEFFICIENTS:
-        return plain, np.zeros(len(plain))
-    dense = np.zeros((len(plain), *[max(counts)] * table.inputs))
+        return Largest(plain, np.zeros(len(plain)), np.zeros((len(plain), table.inputs)))
+    dense = np.zeros((len(plain), *counts))
     dense[(slice(None), *table.exponents.T)] = error.c.T
-    above, below = largest_size(dense, pieces)[:2]
-    return np.fmin(above, plain), below
+    above, below, place = largest_size(dense, pieces)
+    return Largest(np.minimum(above, plain), below, place)
 
 
 def numbers_held(network: Network, tokens: int) -> int:

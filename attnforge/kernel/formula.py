@@ -16,6 +16,7 @@ the larger of the ends. Where there is no model at all, the range is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -31,13 +32,13 @@ from attnforge.expression.intervals import Interval
 from attnforge.expression.series import NotSmoothError
 from attnforge.expression.tree import Apply, Constant, Node, Variable, fold
 from attnforge.kernel.models import Models
-from attnforge.outward import Balls, Up, precision
+from attnforge.outward import Up, precision
 from attnforge.outward.arrays import TINY, UNIT
 
 Array = npt.NDArray[np.float64]
 Univariate = Callable[[arb_series], arb_series]
 
-BITS = 80
+BITS = 128  # of balls: more than the two float64 numbers that come of them hold
 LARGEST_POWER = 64  # whole exponents up to here by multiplication
 LARGE = 2.0**500  # numbers up to here, and one over them, are factors whose roundings are relative
 SHORT = 2.0**20  # slopes of chords are multiples of one over it
@@ -95,45 +96,63 @@ def _apply(node: Apply, arguments: Sequence[Models], some: Models) -> Models:
         raise CertificateError("Models know the functions of several arguments by name", node.function)
     if arguments:
         return _composed(rule, arguments[0])
-    middle, radius = numbers(rule()[0])
-    return Models.constant(some.table, np.full(some.shape, middle)).wider(radius)
+    hi, lo, radius = (np.full(some.shape, part) for part in pair(rule()[0]))
+    return Models.constant(some.table, hi, lo).wider(radius)
 
 
 def _composed(rule: Univariate, u: Models) -> Models:
     degree, swing = u.table.degree, u.swing()
-    at = coefficients(rule, u.c[0], np.zeros(u.shape), degree)
-    over = coefficients(rule, u.c[0], swing.values, degree + 1)
+    at = coefficients(rule, u.c[0], np.zeros(u.shape), range(degree + 1))
+    over = coefficients(rule, u.c[0], swing.values, (0, degree + 1))
     rest = u.less(u.c[0])
-    found = Models.constant(u.table, at.mid[degree]).wider(at.rad[degree])
+    found = Models.constant(u.table, at.hi[degree], at.lo[degree]).wider(at.radius[degree])
     for j in range(degree - 1, -1, -1):
-        found = (found * rest).less(-at.mid[j]).wider(at.rad[j])
-    found = found.wider(Up.of(over[degree + 1]) * swing ** (degree + 1))
-    return _within(found, over.mid[0] - over.rad[0], over.mid[0] + over.rad[0])
+        found = (found * rest).less(-at.hi[j], -at.lo[j]).wider(at.radius[j])
+    found = found.wider((Up.of(over.hi[1]) + over.lo[1] + over.radius[1]) * swing ** (degree + 1))
+    reach = (Up.of(over.lo[0]) + over.radius[0]).values
+    return _within(found, np.nextafter(over.hi[0] - reach, -np.inf), np.nextafter(over.hi[0] + reach, np.inf))
 
 
 def _within(found: Models, low: Array, high: Array) -> Models:
     """Models, or where these leave out more the ranges, that are known to a rounding."""
-    return found.between(np.nextafter(low, -np.inf), np.nextafter(high, np.inf), found.rest)
+    return found.between(np.nextafter(low, -np.inf), np.nextafter(high, np.inf), found.remainder)
 
 
-def coefficients(rule: Univariate, mid: Array, rad: Array, degree: int) -> Balls:
-    """Taylor coefficients (degree + 1, cells) of a function of one argument; NaN where it has none."""
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Numbers (orders, cells) within ``radius`` of hi + lo; NaN where there are none."""
+
+    hi: Array
+    lo: Array
+    radius: Array
+
+
+def coefficients(rule: Univariate, mid: Array, rad: Array, orders: Sequence[int]) -> Coefficients:
+    """Some Taylor coefficients (orders, cells) of a function of one argument, over balls."""
     points, back = np.unique(np.stack([mid, rad]), axis=1, return_inverse=True)
-    before, found = ctx.cap, np.full((degree + 1, points.shape[1], 2), np.nan)
-    ctx.cap = degree + 1
+    before, found = ctx.cap, np.full((len(orders), points.shape[1], 3), np.nan)
+    ctx.cap = orders[-1] + 1
     try:
-        for i, (middle, radius) in enumerate(points.T):
+        for i, (middle, radius) in enumerate(points.T.tolist()):
             if not (np.isfinite(middle) and np.isfinite(radius)):
                 continue
             try:
                 expansion = rule(arb_series([arb(middle, radius), 1]))
             except NotSmoothError:
                 continue
-            found[:, i] = [numbers(expansion[j]) for j in range(degree + 1)]
+            found[:, i] = [pair(expansion[j]) for j in orders]
     finally:
         ctx.cap = before
-    chosen = found[:, back.ravel()]
-    return Balls(chosen[..., 0], chosen[..., 1])
+    return Coefficients(*np.moveaxis(found[:, back.ravel()], -1, 0))
+
+
+def pair(value: arb) -> tuple[float, float, float]:
+    """Two float64 numbers whose sum is about a ball's middle, and a radius around them that holds it."""
+    hi = float(value.mid())
+    left = value - arb(hi)
+    lo = float(left.mid())
+    beyond = (left - arb(lo)).abs_upper()
+    return hi, lo, 0.0 if beyond == 0 else float(np.nextafter(float(beyond), np.inf))
 
 
 def numbers(value: arb) -> tuple[float, float]:
@@ -165,11 +184,11 @@ def _whole_power(base: Models, exponent: int) -> Models:
 
 
 def _multiple(node: Apply, number: float, arguments: Sequence[Models]) -> Models:
-    """By a number: as it is, or as one over it, which is rounded."""
+    """By a number: as it is, or as one over it, to as many bits as balls have."""
     if node.function == "*":
         return reduce(Models.__mul__, arguments[1:]).scaled(np.full(arguments[0].shape, number))
-    found = arguments[0].scaled(np.full(arguments[0].shape, 1 / number))
-    return found.wider(found.size() * (2 * UNIT) + TINY)
+    hi, lo, radius = (np.full(arguments[0].shape, part) for part in pair(1 / arb(number)))
+    return arguments[0].scaled(hi, lo).wider(arguments[0].size() * radius)
 
 
 def _divide(above: Models, below: Models) -> Models:
@@ -197,8 +216,9 @@ def _length(*arguments: Models) -> Models:
 def _angle(y: Models, x: Models) -> Models:
     """By the arctangent of y/x to the right of the cut, of x/y above and below it and where that is smaller."""
     (low, high), right = y.range(), x.range()[0]
-    middle, radius = numbers(arb.pi() / 2)
-    quarter = Models.constant(y.table, np.where(low > 0, middle, -middle)).wider(radius)
+    hi, lo, radius = pair(arb.pi() / 2)
+    sign = np.where(low > 0, 1.0, -1.0)
+    quarter = Models.constant(y.table, sign * hi, sign * lo).wider(radius)
     beside = quarter - _composed(arb_series.atan, _divide(x, y))
     aside = (low > 0) | (high < 0)
     ahead = (right > 0) & ~(aside & (np.abs(y.c[0]) > x.c[0]))

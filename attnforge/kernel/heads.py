@@ -88,18 +88,13 @@ def scores(query: Models, keys: Array | Models, arithmetic: SoftmaxArithmetic) -
         simple = is_simple(query)[:, :, None] | is_simple(keys)
         sums = Sums.products(query.size()[:, :, None], keys.size(), simple)
     else:
-        relative = through(query, *(np.swapaxes(part, -1, -2) for part in two_sum(keys, -mean)))
+        relative = query.through(*(np.swapaxes(part, -1, -2) for part in two_sum(keys, -mean)))
         sums = Sums.of(query.size(), is_simple(query), np.swapaxes(keys, -1, -2))
     common = query.through(np.swapaxes(mean, -1, -2))
     sizes = (relative.size() + common.size()).least(sums.sizes)
     error = sums.error(sizes, arithmetic.unit, arithmetic.machine.underflow)
     relative = centred(relative) if isinstance(keys, Models) else relative
     return Scores(relative.wider(error), sizes + error, (sums.sizes + error).most(-1))
-
-
-def through(models: Models, matrix: Array, low: Array) -> Models:
-    """Times a matrix that has a low part."""
-    return models.through(matrix, low)
 
 
 def shares(scores: Array) -> Array:
@@ -122,8 +117,8 @@ def mean_of(
         apart: Array | Models = values.less(centre)
         above = (weights[..., None] * values.less(centre)).sum(-2)
     else:
-        apart, low_part = two_sum(values, -centre)
-        above = through(weights, apart, low_part)
+        apart, low = two_sum(values, -centre)
+        above = weights.through(apart, low)
     found = above.over(total[..., None], least[..., None])
     found = found.between(*_extremes(logs, apart), found.rest * CRUDE)
     reach, apart_most = scores.reach, found.size()
@@ -247,9 +242,10 @@ def mixture_of_near(
     group = np.ceil(np.log2(np.maximum(counts, 4)) * 2).astype(np.int64)
     spread = Up.of(np.nextafter(values.max(axis=2) - values.min(axis=2), np.inf))
     largest, parts, order = Up.of(np.abs(values).max(axis=2)), [], []
-    for cells in (np.flatnonzero(group == each) for each in np.unique(group)):
+    for each in np.unique(group):
+        cells = np.flatnonzero(group == each)
         order.append(cells)
-        most = int(counts[cells].max())
+        most = int(2.0 ** (each / 2))  # not the largest count among them: what is said of a cell is its own
         if most > CROWDED * every:
             parts.append(mixture(query[cells], keys, values, arithmetic))
             continue

@@ -38,7 +38,6 @@ from attnforge.kernel.heads import (
     mixture_of_near,
     rounded,
     shares,
-    through,
     tree_losses,
 )
 from attnforge.kernel.models import Models, exp_above
@@ -175,7 +174,7 @@ def _axis(
     query: Models, rows: Array, mean: Array, plain: npt.NDArray[np.bool_], arithmetic: SoftmaxArithmetic
 ) -> _Axis:
     """One factor's weights; products by columns of powers of two (``plain``) are exact."""
-    relative = through(query, *(np.swapaxes(part, -1, -2) for part in two_sum(rows, -mean)))
+    relative = query.through(*(np.swapaxes(part, -1, -2) for part in two_sum(rows, -mean)))
     weights = relative.exp()
     total = weights.sum()
     least = least_sum(relative, total)
@@ -212,7 +211,7 @@ def _contracted(tensor: tuple[Array, Array], axes: list[_Axis]) -> Models:
     """Sums (C, 1, v) of values (p_1, .., p_r, v), which have low parts, by weights."""
     *before, last = axes
     lengths, width = tensor[0].shape[:-2], tensor[0].shape[-1]
-    found = through(last.weights, *(np.moveaxis(part, -2, 0).reshape(part.shape[-2], -1) for part in tensor))
+    found = last.weights.through(*(np.moveaxis(part, -2, 0).reshape(part.shape[-2], -1) for part in tensor))
     for i, axis in list(enumerate(before))[::-1]:
         rows = found.shaped(found.shape[0], 1, math.prod(lengths[:i]), lengths[i], width)
         found = (axis.weights[:, :, None, :, None] * rows).sum(-2)

@@ -181,4 +181,4 @@ class SoftmaxArithmetic:
 
     def vanished(self, largest: Up) -> Up:
         """What may vanish, of means of values that are at most ``largest``."""
-        return (Up.of(1.0) + largest) * ((4 * self.operations + 2) * self.machine.underflow)
+        return (Up.of(1.0) + largest) * ((6 * self.operations + 2) * self.machine.underflow)

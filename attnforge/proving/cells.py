@@ -47,7 +47,6 @@ FEW = {64: 2, 16: 4, 1: 8}  # parts of a cell where so many are cut at once
 SAMPLES, STEP, FOLLOWS = 64, 2.0**-10, 1e-3  # pairs of points that show whether a form is followed; their distance
 NEAR = 64  # keys of a head that are no further on a cell, or fewer
 FAR, NEAREST, FARTHEST = 1e4, 12.0, 48.0  # what is charged for far keys is so much smaller than the error
-GRID = 17  # points of a cell in which a polynomial of one variable is seen
 BLIND = "what the proof's own numbers can tell"
 LITTLE, TIE = 2.0**-20, 2.0**-60  # what layers vary decides where outputs do not, and else the longest side
 
@@ -286,12 +285,9 @@ class _Search:
         curved = _along_axes(table, np.abs(error.c), table.totals > 1)
         last = _along_axes(table, np.abs(known.computed.c) + np.abs(known.formula.c), _last(table))
         flat = ~(np.abs(known.computed.c[1:]).sum(axis=0) > rest)  # models say little: what varies is seen at points
-        wide = rest > known.polynomial - known.attained
+        wide = rest > known.polynomial.above - known.polynomial.below
         share = np.where(wide[:, None], np.where(flat[:, None], 0.0, last), curved)
-        points, monomials = _points(table)
-        with np.errstate(all="ignore"):
-            values = np.abs(monomials @ np.nan_to_num(error.c))
-        return share, points[values.argmax(axis=0)]
+        return share, known.polynomial.place
 
     def _varying(self, middle: Array, radius: Array) -> Array:
         """How much outputs and formulas change from the middles of cells to their sides (C, D), and a little of layers.
@@ -327,12 +323,3 @@ def _last(table: Degrees) -> npt.NDArray[np.bool_]:
     steps = np.eye(table.inputs, dtype=np.int64)
     kept = [all(tuple(map(int, each + step)) in table.place for step in steps) for each in table.exponents]
     return ~np.array(kept) & (table.totals > 0)
-
-
-@lru_cache
-def _points(table: Degrees) -> tuple[Array, Array]:
-    """Points (S, D) of [-1, 1]^D, and the values (S, T) of all monomials there."""
-    points = np.linspace(-1, 1, GRID)[:, None]
-    if table.inputs > 1:
-        points = np.random.default_rng(3).uniform(-1, 1, size=(SAMPLES, table.inputs)).round(1)
-    return points, np.prod(points[:, None] ** table.exponents, axis=-1)

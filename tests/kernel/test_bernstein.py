@@ -11,7 +11,7 @@ import pytest
 
 from attnforge.kernel.bernstein import largest_size
 
-CELLS = int(os.environ.get("ATTNFORGE_EXAMPLES", "30"))
+CELLS = int(os.environ.get("ATTNFORGE_EXAMPLES", "10"))
 SHAPES = [(1,), (2,), (7,), (3, 5), (17, 2), (1, 4), (3, 1, 2), (2, 2, 2, 2)]
 
 
@@ -66,6 +66,8 @@ def test_what_underflows_is_charged(scale):
     for cell in range(CELLS):
         assert max(abs(exactly(c[cell], at)) for at in points((9, 3))) <= Fraction(found.above[cell])
     assert not largest_size(np.zeros((2, 4, 4)), 2).above.any()
+    bent = np.array([[2.0, 1.0, -1.0]]) * scale  # largest at 1/2, an end of a piece: 9/4
+    assert exactly(bent[0], [Fraction(1, 2)]) <= Fraction(largest_size(bent, 4).above[0])
 
 
 def test_a_value_of_extreme_roundings_is_not_exceeded():

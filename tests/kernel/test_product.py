@@ -80,7 +80,7 @@ def test_means_by_factors_hold_the_mean(sizes):
         found = mixture_of_factors(query, keys, values, factors, arithmetic)
         for cell in range(3):
             t = rng.choice([-1.0, 1.0, 0.3], size=2)
-            given = [at(query, (cell, 0, f), t, rng.choice([-1.0, 1.0])) for f in range(keys.shape[1])]
+            given = [at(query, (cell, 0, f), t, rng.choice([-0.999999, 0.999999])) for f in range(keys.shape[1])]
             for feature, value in enumerate(exactly(given, keys, values)):
                 off = abs(value - at(found, (cell, 0, feature), t, 0))
                 rest = float(found.rest.values[cell, 0, feature])
@@ -123,6 +123,12 @@ def test_what_rows_do_not_explain_is_charged():
         assert abs(value - at(found, (cell, 0, 0), (1.0, -1.0), 0)).lower() <= found.rest.values[cell, 0, 0]
     with pytest.raises(ValueError, match="one to one"):
         Factors.of(keys, (np.zeros((4, 2)), np.zeros((4, 2))), (places[0], places[0]))
+
+
+def test_what_differences_of_keys_and_rows_round_is_not_explained():
+    places = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    factors = Factors.of(np.ones((4, 1)), (np.full((2, 1), 2.0**-60), np.ones((2, 1))), places)
+    assert 2.0**-60 <= factors.unexplained.values.item() <= 2.0**-59
 
 
 def test_a_guess_reads_groups_of_columns_and_sums():

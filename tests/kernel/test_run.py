@@ -184,8 +184,11 @@ def test_a_product_by_a_constant_power_of_two_is_exact():
 
 
 def test_an_unknown_feature_times_zero_is_not_known():
-    sums = Sums.of(Up(np.array([[np.inf, 1.0]])), np.zeros((1, 2), dtype=bool), np.array([[0.0, 1.0], [1.0, 0.0]]))
-    assert np.isinf(sums.sizes.values).all()
+    """Of weights, and of other features."""
+    unknown, simple = Up(np.array([[np.inf, 1.0]])), np.zeros((1, 2), dtype=bool)
+    by_weights = Sums.of(unknown, simple, np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
+    assert np.isinf(by_weights.sizes.values).all()
+    assert np.isinf(Sums.products(unknown, Up.zeros(1, 2), simple).sizes.values).all()
 
 
 def test_what_may_leave_the_dtype_is_not_known():

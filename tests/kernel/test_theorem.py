@@ -120,6 +120,14 @@ def test_statements_are_about_the_networks_inputs(how):
         tripled(**how)
 
 
+@pytest.mark.parametrize("how", [{"tokens": 2}, {"context": (None, 1)}, {"features": 2}], ids=str)
+def test_statements_are_about_one_input_that_the_network_takes(how):
+    features = how.pop("features", 1)
+    network = Network((Linear((Term(np.ones((features, 1))),)),), features, **how)
+    with pytest.raises(CertificateError):
+        Statement(Run(network, "float64"), tripled().target, UNIT)
+
+
 @pytest.mark.parametrize("how", [{"row": 1}, {"feature": 1}], ids=str)
 def test_no_theorem_speaks_of_outputs_that_are_not_there(how):
     with pytest.raises(CertificateError):
