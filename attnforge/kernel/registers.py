@@ -273,7 +273,7 @@ def _between(low: Array, high: Array) -> Balls:
 def _slopes(block: Block, low: Array, high: Array, forms: Sequence[FormErrors]) -> tuple[Balls, Up]:
     """Slopes (C, m, k), zero where they are not bounded: then errors (C, m, P) are what the function may move by."""
     below, above = slopes(block.extended, low, high)
-    known = np.asarray(np.isfinite(below) & np.isfinite(above)).all(axis=-1, keepdims=True)[..., 0]
+    known = np.asarray(np.all(np.isfinite(below) & np.isfinite(above), axis=-1))
     below, above = (np.where(known[..., None], end, 0.0) for end in (below, above))
     found = Balls.between(below, above)
     more = np.zeros((*known.shape, COLUMNS))
