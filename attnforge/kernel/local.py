@@ -1,9 +1,10 @@
 r"""How far heads of one shape are from functions of what they read, all of them at once, on cells.
 
-A head asks its own token and constant keys. What its matrices read of the stream is $\hat y C + c_0$, up to numbers known
-in size (:class:`attnforge.kernel.stream.Projection`), $\hat y$ in a box. So query, own key and own value are Taylor
-models in $\hat y$ on cells of that box, what is read beside it and what the run rounds being their rests, and the head's
-number is a model by the same arithmetic as in any network (:mod:`.run`). On cells (:mod:`.cover`), the local error is
+A head asks its own token and constant keys. What its matrices read of the stream is $\hat y C + c_0$, up to numbers
+known in size (:class:`attnforge.kernel.stream.Projection`), $\hat y$ in a box. So query, own key and own value are
+Taylor models in $\hat y$ on cells of that box, what is read beside it and what the run rounds being their rests, and
+the head's number is a model by the same arithmetic as in any network (:mod:`.run`). On cells (:mod:`.cover`), the local
+error is
 $$ D = \sup_{\hat y} |X - g(\hat y)| \le \max_{\text{cells}} \|\text{model of } X - \text{model of } g\| . $$
 Cells of all heads are rows of the same arrays: each takes the numbers of its own head. A layer of gates is one
 evaluation.
@@ -81,19 +82,24 @@ class Heads:
     @property
     def keys(self) -> int:
         """How many each has."""
-        return self.memory_keys.shape[1] + (self.key is not None)
+        return int(self.memory_keys.shape[1]) + (self.key is not None)
 
     def values_on(self, which: Numbers, y: Models) -> Models:
         """Models (N,) of the numbers of some heads as they run, on cells on which they read these (N, k)."""
         arithmetic = SoftmaxArithmetic(self.machine, self.keys, written_out=self.keys <= FEW)
         query = self._limited(_projected(self.query, which, y))
-        keys: Array | Models = self.memory_keys[which, None]
-        values: Array | Models = self.memory_values[which, None]
-        if self.key is not None and self.value is not None:
-            keys = _with_own(y, keys, self._limited(_projected(self.key, which, y)))
-            values = _with_own(y, values, self._limited(_projected(self.value, which, y)))
+        keys = self._with_own(which, y, self.memory_keys, self.key)
+        values = self._with_own(which, y, self.memory_values, self.value)
         scores = _scores(query.shaped(len(which), 1, query.shape[1]), keys, arithmetic)
         return _mixture(*scores, values, arithmetic).shaped(len(which))
+
+    def _with_own(self, which: Numbers, y: Models, memory: Array, own: Projection | None) -> Array | Models:
+        """The constants (N, 1, p, r), and then what the token has of its own."""
+        constant = memory[which, None]
+        if own is None:
+            return constant
+        read = self._limited(_projected(own, which, y))
+        return Models.joined([Models.constant(y.table, constant), read.shaped(read.shape[0], 1, 1, read.shape[1])], -2)
 
     def _limited(self, rows: Models) -> Models:
         """Nothing is known of what may leave the dtype's range."""
@@ -125,11 +131,6 @@ def _projected(matrix: Projection, which: Numbers, y: Models) -> Models:
     found = y.through(matrix.weights[which]) + Models.constant(y.table, matrix.constant[which])
     local = (y.size()[..., None, :] @ matrix.rates[which])[..., 0, :]
     return found.wider(matrix.rest[which] + matrix.made[which] + local)
-
-
-def _with_own(y: Models, constant: Array, own: Models) -> Models:
-    """The constants (N, 1, p, r) and then the token's own (N, r)."""
-    return Models.joined([Models.constant(y.table, constant), own.shaped(own.shape[0], 1, 1, own.shape[1])], -2)
 
 
 @dataclass(frozen=True, eq=False)

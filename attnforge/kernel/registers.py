@@ -1,32 +1,32 @@
 r"""The rule registers: what a run computes in place of the registers it claims, and how errors compose.
 
-Let $x^*$ be the exact registers of a program (:mod:`.steps`), X the numbers of a run that stand for them, and
-$e = X - x^*$. A block's heads read $\hat y_i$ in place of $y_i = W_i^T x^* + t_i$ (:mod:`.stream`), and are near a
-function of what they read (:mod:`.local`), g continued beyond its ends,
+Let $x^*$ be the exact registers of a program (:mod:`.steps`), X the numbers of a run that stand for them, and $e = X -
+x^*$. A block's heads read $\hat y_i$ in place of $y_i = W_i^T x^* + t_i$ (:mod:`.stream`), and are near a function of
+what they read (:mod:`.local`), g continued beyond its ends,
 $$ |\hat y_i - W_i^T X - t_i| \le \rho_i, \qquad |X - g(\hat y)| \le D . $$
 So with $p_i = \hat y_i - y_i$ and slopes $s_i$ of g on a box that holds y and $\hat y$ (:mod:`.slopes`)
 $$ p_i = \sum_b W_{ib}^T e_b + \rho_i, \qquad e = \sum_i s_i p_i + d, \qquad |d| \le D . $$
-Where slopes are not bounded, the modulus of g stands for $\sum_i s_i p_i$, in d. Ranges, over which D and the slopes are
-taken, are those of the exact registers, wider by what e and p may be: first come those of a block's forms, then D, then
-the block's own error. Exact ranges are the smaller of two enclosures, of intervals, and of values at the middle of a
-cell with the distance from them, which obeys the same equation without $\rho$ and d: its noise is the radius of the
+Where slopes are not bounded, the modulus of g stands for $\sum_i s_i p_i$, in d. Ranges, over which D and the slopes
+are taken, are those of the exact registers, wider by what e and p may be: first come those of a block's forms, then D,
+then the block's own error. Exact ranges are the smaller of two enclosures, of intervals, and of values at the middle of
+a cell with the distance from them, which obeys the same equation without $\rho$ and d: its noise is the radius of the
 cell. So errors have two columns, ``MOVED`` and ``ERROR``. All of that is about the program continued beyond the ends of
 its functions, at every input. That exact arguments lie where a function can be taken is used for D alone, which so is
 proved for the inputs that statements are about.
 
-**Adjoints.** Let v be any matrices of floats, one a block. The error of forms p depends on a block b by $A_b e_b$, where
-$A_b$ is what is read of it directly and by way of later blocks c. Write $A_c = v_c + (A_c - v_c)$ and
-$s_i = m_i + (s_i - m_i)$ with any floats m:
+**Adjoints.** Let v be any matrices of floats, one a block. The error of forms p depends on a block b by $A_b e_b$,
+where $A_b$ is what is read of it directly and by way of later blocks c. Write $A_c = v_c + (A_c - v_c)$ and $s_i = m_i
++ (s_i - m_i)$ with any floats m:
 $$ |p| \le |\rho| + \sum_b |v_b| \Bigl(\sum_i |m_i||\rho_i| + |d_b|\Bigr) + |v_b|\,|\kappa_b|
    + |A_b - v_b|\,|e_b|, \qquad A_i = \sum_c (v_c m_c) W_{ic}^T, \quad |\kappa_b| \le \sum_i |s_i - m_i||p_i| . $$
-*Nothing is asked of v and m*: bad ones give a large bound. Here m are middles of slopes, which differ from cell to cell,
-and v what float64 makes of A, so that $A - v$ are roundings and what is not known of W: each is charged where it
-arises, against bounds of $e_b$ and $p_i$ that are had already, and radii do not grow along a chain.
-What is unknown, $\kappa_b$ and $e_b$, is bounded entry by entry and in the Euclidean norm, and reaches the forms by the
-smaller of $|v||\kappa|$ and $\|v_j\|_2\|\kappa\|_2$, rows j; the norm of $\kappa$ by the same sums for $r v_b$, r the
-radii of slopes, with $\|r v_b\|_2$. Sums over all ways of cutting a chain of layers into blocks with and without
-$\kappa$ are those of Combettes and Pesquet (2020), Lipschitz certificates for layered networks; plain products of
-$|W|$ or of $\|W\|_2$ are larger.
+*Nothing is asked of v and m*: bad ones give a large bound. Here m are middles of slopes, which differ from cell to
+cell, and v what float64 makes of A, so that $A - v$ are roundings and what is not known of W: each is charged where it
+arises, against bounds of $e_b$ and $p_i$ that are had already, and radii do not grow along a chain. What is unknown,
+$\kappa_b$ and $e_b$, is bounded entry by entry and in the Euclidean norm, and reaches the forms by the smaller of
+$|v||\kappa|$ and $\|v_j\|_2\|\kappa\|_2$, rows j; the norm of $\kappa$ by the same sums for $r v_b$, r the radii of
+slopes, with $\|r v_b\|_2$. Sums over all ways of cutting a chain of layers into blocks with and without $\kappa$ are
+those of Combettes and Pesquet (2020), Lipschitz certificates for layered networks; plain products of $|W|$ or of
+$\|W\|_2$ are larger.
 
 **Steps.** Local errors are proved once, for ranges that hold on the whole domain, by way of a cover of it. On cells of
 another cover the same errors are composed with the slopes there.
@@ -273,7 +273,7 @@ def _between(low: Array, high: Array) -> Balls:
 def _slopes(block: Block, low: Array, high: Array, forms: Sequence[FormErrors]) -> tuple[Balls, Up]:
     """Slopes (C, m, k), zero where they are not bounded: then errors (C, m, P) are what the function may move by."""
     below, above = slopes(block.extended, low, high)
-    known = (np.isfinite(below) & np.isfinite(above)).all(axis=-1)
+    known = np.asarray(np.all(np.isfinite(below) & np.isfinite(above), axis=-1))
     below, above = (np.where(known[..., None], end, 0.0) for end in (below, above))
     found = Balls.between(below, above)
     more = np.zeros((*known.shape, COLUMNS))

@@ -2,8 +2,8 @@ r"""A residual stream in whatever basis: what is written along which directions,
 
 Sources are the constant 1, number 0, the inputs, and the numbers $X_s$ that heads compute before their output maps. In
 exact arithmetic the stream is $z = \sum_s X_s D_s$: directions $D_s$ are rows of maps from inputs and of output maps,
-taken through the linear maps since. A run's stream, with its own $X_s$, departs from that by at most ``error``, entry by
-entry: every map and every sum of a residual rounds, later maps carry that on. So products of a network's own weights
+taken through the linear maps since. A run's stream, with its own $X_s$, departs from that by at most ``error``, entry
+by entry: every map and every sum of a residual rounds, later maps carry that on. So products of a network's own weights
 say what a head reads of every source, whether the stream has a column for each of them, another basis, or fewer
 dimensions than there are sources.
 
@@ -16,8 +16,8 @@ they are is known from the sources,
 $$ |\hat y - X^T W| \le |X|^T |D U - W| + |\varepsilon|^T |U| , $$
 and a head's matrix M reads them and little else, $z M = \hat y C + c_0 + \text{rest}$ for any numbers C and $c_0$:
 $$ |\text{rest}| \le |X|^T |D (M - U C) - e_0 c_0^T| + |\varepsilon|^T |M - U C| . $$
-What the stream errs by along U is thereby one error of $\hat y$, which query and value share, and what M reads beside it
-is noise. The run rounds $z M$ by $\gamma_k \sum_j |z_j||M_j|$; where a column of U reads one feature j alone, with
+What the stream errs by along U is thereby one error of $\hat y$, which query and value share, and what M reads beside
+it is noise. The run rounds $z M$ by $\gamma_k \sum_j |z_j||M_j|$; where a column of U reads one feature j alone, with
 weight u, then $|z_j| = |\hat y|/|u|$, which may be known to be small.
 """
 
@@ -129,7 +129,7 @@ class Stream:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    r"""What matrices (h, m, r) of heads read: $\hat y C + c_0$, C (h, k, r), within ``rest`` (h, r) in exact arithmetic.
+    r"""What matrices (h, m, r) of heads read: $\hat y C + c_0$, C (h, k, r), exactly within ``rest`` (h, r).
 
     A run rounds it by ``made`` (h, r) beside $|\hat y|$ times ``rates`` (h, k, r).
     """
@@ -164,7 +164,7 @@ def product(balls: Balls, matrix: Array) -> Balls:
     """Balls (s, m) times numbers (m, r), rounded only where float64 does: what is passed on is exact."""
     present, nonzero = balls.mid != 0, matrix != 0
     terms = present.astype(np.float64) @ nonzero.astype(np.float64)
-    exact = power_of_two(balls.mid).all(axis=1)[:, None] | power_of_two(matrix).all(axis=0)
+    exact = power_of_two(balls.mid).all(axis=1, keepdims=True) | power_of_two(matrix).all(axis=0)
     roundings = np.maximum(terms - 1, 0) + np.where(exact, 0.0, 1.0) * (terms > 0)
     rates, mid = Up.of(roundings * UNIT) / np.nextafter(1.0 - roundings * UNIT, 0.0), balls.mid @ matrix
     lost = Up.of(np.where(np.abs(mid) < SMALL, terms, roundings)) * TINY
@@ -173,7 +173,7 @@ def product(balls: Balls, matrix: Array) -> Balls:
 
 
 def less_products(matrices: Array, left: Array, right: Array) -> Balls:
-    """Matrices (h, m, r) less products of (h, m, k) and (h, k, r), by exact products and sums: zero where they agree."""
+    """Matrices (h, m, r) less products of (h, m, k) and (h, k, r), with what float64 lacks: zero where they agree."""
     total, radius = matrices, Up.zeros(*matrices.shape)
     for i in range(left.shape[-1]):
         one, lost = two_product(left[..., i, None], right[..., None, i, :])

@@ -1,8 +1,8 @@
 """Which program a network claims to run, and which head writes which register: from claims and targets, never trusted.
 
 A ReLU network is a program as it stands: a block for every activation, its forms the affine maps before it; an
-activation with a slope is two blocks, the clamp and the number times the slope. A graph of formulas has a block for all heads of
-a layer whose formulas are one function of their affine parts.
+activation with a slope is two blocks, the clamp and the number times the slope. A graph of formulas has a block for all
+heads of a layer whose formulas are one function of their affine parts.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _claimed(head: Head) -> Step:
 
 
 def _numbers(network: Network, heads: Sequence[Head], steps: Sequence[Step]) -> list[int]:
-    """The numbers of registers that heads write in a stream of any basis: by who reads them, in formulas and in weights.
+    """The numbers of registers that heads write along directions: by who reads them, in formulas and in weights.
 
     Those with the same readers are told apart by the order of heads.
     """

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from flint import arb
 
 from attnforge.certification.enclosure.kinks import kink_cuts
+from attnforge.certification.graph.layout import formulas_of
+from attnforge.certification.graph.prove import _apart, _check_defined
+from attnforge.certification.statement import Proof, Statement
+from attnforge.errors import CertificateError
+from attnforge.expression.intervals import Interval
 from attnforge.expression.tree import Apply, Node, bottom_up
 from attnforge.kernel.cover import Cover, Cut
 from attnforge.kernel.local import Reading
@@ -23,7 +29,9 @@ from attnforge.kernel.steps import Steps
 from attnforge.kernel.stream import Stream
 from attnforge.network import Head, Network
 from attnforge.outward import Machine, Up
-from attnforge.proving.recognition import Claim
+from attnforge.proving.recognition import Claim, of_graph, of_relu_network
+from attnforge.targets import Formula, ReluNetwork
+from attnforge.targets.graph import Graph
 
 Array = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -50,6 +58,40 @@ class Proved:
     bound: float
     local: tuple[Array, ...]
     cells: int
+
+
+def prove_registers(statement: Statement) -> Proof:
+    """The statement, by registers; ``difference``: what the program and the target differ by, coefficients rounded.
+
+    Whether formulas put into each other are the target is asked of :mod:`attnforge.certification.graph`, until the
+    kernel has a rule for it.
+    """
+    run, machine, box = statement.run, statement.machine, statement.domain
+    low, high = (end.reshape(-1, run.features) for end in (box.lower, box.upper))
+    ends = low.min(axis=0), high.max(axis=0)
+    target = rectified(statement)
+    if target is not None:
+        return Proof({"registers": prove(run, machine, of_relu_network(run, target), *ends).bound})
+    claim = of_graph(run, machine)
+    found = formulas_of(statement.target)
+    if np.any(found.off) or found.conditions_on_registers:
+        raise CertificateError("Inputs of a program are those of its formulas", "others", "Prove the graph")
+    sides = [Interval(arb(a), arb(b)) for a, b in zip(*(end.tolist() for end in ends), strict=True)]
+    graph = Graph(sides, claim.trees, claim.outputs)
+    assumed = _check_defined(graph, statement.target)
+    difference = _apart(graph, statement.target, claim.outputs)
+    parts = {"registers": prove(run, machine, claim, *ends).bound, "difference": difference}
+    return Proof(parts, "conditional" if assumed else "proved", assumed)
+
+
+def rectified(statement: Statement) -> ReluNetwork | None:
+    """The target as a network of affine maps and clamps, if it is one and heads claim no formulas."""
+    if isinstance(statement.target, ReluNetwork):
+        return statement.target
+    claiming = any(head.claims is not None and head.claims.formula for head in statement.run.heads)
+    if claiming or not isinstance(statement.target, Formula):
+        return None
+    return statement.target.rectified()
 
 
 def prove(network: Network, machine: Machine, claim: Claim, low: Array, high: Array) -> Proved:
@@ -122,7 +164,7 @@ def _units(directions: Array, column: Array) -> Array:
     return found
 
 
-def _least(directions: Array, column: Array, size: Array, some: Array) -> Array:
+def _least(directions: Array, column: Array, size: Array, some: npt.NDArray[np.signedinteger]) -> Array:
     """By least squares, from some features."""
     found = np.zeros(directions.shape[1])
     scale = np.where(size > 0, size, 1.0)
@@ -155,7 +197,7 @@ def _made_of(stream: Stream, size: Array, matrix: Array, forms: Array) -> Array:
     if forms[lead, np.arange(len(lead))].all():
         tried.append(matrix[lead] / forms[lead, np.arange(len(lead))][:, None])
     rests = [(np.abs(directions @ (matrix - forms @ each)).T @ size[1:]).sum() for each in tried]
-    return tried[int(np.argmin(rests))]
+    return np.asarray(tried[int(np.argmin(rests))], dtype=np.float64)
 
 
 def _cut_evenly(cover: Cover, parts: int) -> None:
@@ -222,7 +264,8 @@ def _cut_for_ranges(cover: Cover, steps: Steps) -> None:
         below, above, middle = (np.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in known)
         width = middle.max(axis=0) - middle.min(axis=0)
         room = LOOSE * width + np.finfo(np.float64).tiny
-        cells = np.flatnonzero((above > middle.max(axis=0) + room).any(axis=1) | (below < middle.min(axis=0) - room).any(axis=1))
+        beyond = (above > middle.max(axis=0) + room) | (below < middle.min(axis=0) - room)
+        cells = np.flatnonzero(beyond.any(axis=1))
         unknown = ~np.isfinite(known[0]).all(axis=1) | ~np.isfinite(known[1]).all(axis=1)
         cells = np.union1d(cells, np.flatnonzero(unknown))
         cells = cells[(high > low)[cells].any(axis=1)]
@@ -270,7 +313,8 @@ def _refine(cover: Cover, close: float, most: int) -> None:
 
 def _halve(cover: Cover, cells: Numbers) -> None:
     """Cut cells in halves, across the axis that helps."""
-    which, low, high = (each[cells] for each in cover.cells)
+    which, low, high = cover.cells
+    which, low, high = which[cells], low[cells], high[cells]
     axis = np.zeros(len(cells), dtype=np.int64) if low.shape[1] == 1 else _axis(cover, which, low, high)
     places = np.take_along_axis(low / 2 + high / 2, axis[:, None], axis=1)
     cover.cut(Cut(cells, axis, places))

@@ -15,6 +15,7 @@ from attnforge.outward import Balls, Up, machine, round_to
 
 DRAWS = int(os.environ.get("ATTNFORGE_EXAMPLES", "60"))
 DTYPES = ("float64", "float32", "bfloat16", "float16")
+SMALLEST = {"float64": 2.0**-1060, "float32": 2.0**-140, "bfloat16": 2.0**-128, "float16": 2.0**-20}  # subnormal
 
 
 def exact(array):
@@ -53,9 +54,10 @@ def weights(rng, shape, dtype):
 def drawn_stream(rng, dtype):
     """A stream of a map, a layer with a residual, and a map; its run; and the numbers in it."""
     d, m, k = rng.integers(1, 4), rng.integers(2, 5), rng.integers(1, 4)
-    first, constant = weights(rng, (d, m), dtype), weights(rng, (m,), dtype)
+    tiny = SMALLEST[dtype] if rng.integers(4) == 0 else 1.0
+    first, constant = weights(rng, (d, m), dtype), weights(rng, (m,), dtype) * (tiny == 1.0)
     outputs, last = weights(rng, (k, m), dtype), weights(rng, (m, m), dtype)
-    numbers = round_to(np.concatenate([[1.0], rng.uniform(-1, 1, d + k)]), dtype)
+    numbers = round_to(np.concatenate([[1.0], rng.uniform(-1, 1, d + k) * tiny]), dtype)
     low, high = numbers.copy(), numbers.copy()
     low[1:], high[1:] = np.minimum(low[1:], 0.0), np.maximum(high[1:], 0.0)
     sources = Sources(low, high)
@@ -79,7 +81,8 @@ def test_runs_depart_from_the_sum_along_directions_by_the_error(dtype):
         slack = np.abs(here) @ exact(stream.directions.rad)
         assert np.all(off <= exact(stream.error.values) + slack)
         low, high = stream.ends(sources)
-        assert np.all(low <= run) and np.all(run <= high)
+        assert np.all(low <= run)
+        assert np.all(run <= high)
         room = stream.error.values
         tightest = max(tightest, float(np.max(np.where(room > 0, off.astype(float) / np.maximum(room, 1e-300), 0.0))))
     assert tightest > 0.1  # a bound that could be much smaller would be no test of its parts
@@ -117,7 +120,8 @@ def test_products_are_exact_where_numbers_are_passed_on():
     assert not product(Balls.exact(a), b).rad.any()
     assert not less_products(a[None], a[None, :, :1], np.array([[[1.0, 0.0, 0.0]]])).mid[0, :, 0].any()
     for _ in range(DRAWS):
-        a, b = weights(rng, (3, 4), "float64"), weights(rng, (4, 2), "float64") * 10.0 ** rng.integers(-300, 2)
+        tiny = 10.0 ** -float(rng.choice([0, 161, 100]))  # products of the second are below all normal numbers
+        a, b = weights(rng, (3, 4), "float64") * tiny, weights(rng, (4, 2), "float64") * tiny
         found = product(Balls(a, np.abs(a) * 1e-3), b)
         for sign in (-1, 1):
             member = exact(a) + sign * exact(np.abs(a) * 1e-3)
@@ -142,3 +146,16 @@ def test_numbers_that_are_not_known_are_not_read():
 def test_what_does_not_fit_the_dtype_is_refused():
     with pytest.raises(RefusalError):
         rounded_sums((np.array([-1e5]), np.array([1e5])), np.ones((1, 1)), np.zeros((1, 1)), machine("float16"))
+
+
+def test_what_a_map_rounds_stays_in_the_stream():
+    third = round_to(np.array([[1 / 3]]), "float32")
+    numbers = np.array([1.0, float(round_to(np.array([0.7]), "float32")[0]), 0.0])
+    sources = Sources(numbers, numbers)
+    stream = Stream.of_inputs(1, machine("float32")).mapped(Linear((Term(third),)), sources)
+    stream = stream.attended(np.array([2]), np.ones((1, 1)), sources, residual=True)
+    run = float(round_to(numbers[1] * third, "float32")[0, 0])
+    off = abs(Fraction(run) - Fraction(numbers[1]) * Fraction(third[0, 0]))
+    assert 0 < off <= Fraction(stream.error.values[0])
+    after = stream.mapped(Linear((Term(np.array([[4.0]])),)), sources)
+    assert after.error.values[0] >= 4 * stream.error.values[0]
