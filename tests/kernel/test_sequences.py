@@ -279,3 +279,13 @@ def test_defaults_are_among_the_values_of_a_mean(default):
         assert is_true(program)
         columns = meaning(program, (1, 0, 1))
         assert default in columns[5]
+
+
+@pytest.mark.parametrize(("key", "query"), [(2, 1), (-1, 0), (1, Fraction(1, 2)), (1, 1)])
+def test_selections_by_multiples_of_positions_may_be_empty(key, query):
+    asked, told = Form({2: (Fraction(query),)}), Form({2: (Fraction(key),)})
+    squares = (Form({3: (Fraction(factor) ** 2,), 2: (Fraction(0),)}) for factor in (key, query))
+    selection = Selection((Equal(asked, told, *squares),))
+    program = Program(3, (*POSITION, Count(selection)), INDEX)
+    assert program.never_empty(selection) == (key == query)
+    assert is_true(program)
