@@ -216,7 +216,7 @@ def _inputs(program: Program, kind: Machine) -> State:
     for register, definition in enumerate(program.registers):
         size, labels = program.size(register), program.is_labels(register)
         grid = program.grid(register)
-        largest = Up.of(1.0) if labels else Up.of(max(abs(float(grid.lower)), abs(float(grid.upper)))) * (1 + 2.0**-52)
+        largest = Up.of(1.0) if labels else _up(max(abs(grid.lower), abs(grid.upper)))
         squared = isinstance(definition, Input) and definition.kind == "square"
         given = isinstance(definition, Input) and not labels
         relative = _rounded_integers(program.length, 2 if squared else 1, kind) if given else 0.0
@@ -815,9 +815,10 @@ def _ends(table: Balls) -> tuple[Array, Array]:
 
 def _parabola(left: Bilinear, condition: Equal, with_constant: bool) -> Fraction:
     """Beta, read off the key's square, after what the condition should have is subtracted."""
-    square, weights = next(iter(condition.key_square.weights.items()))
+    squares = condition.key_square.weights.items()
+    square, weight = next(((register, weights[0]) for register, weights in squares if weights[0]), (ONE, Fraction(1)))
     entries = left.blocks.get((ONE, square))
-    beta = 0.0 if entries is None else -float(entries.mid[0, 0]) / float(weights[0])
+    beta = 0.0 if entries is None else -float(entries.mid[0, 0]) / float(weight)
     if not 0 < beta < np.inf:
         raise CertificateError("Scores of equal numbers are a parabola, open downwards", f"beta = {beta:g}", REMEDY)
     left.expect(condition.query, condition.key, 2 * beta)
@@ -871,7 +872,7 @@ def _slope(left: Bilinear, selection: Selection, form: Form) -> float:
     held = left.scores.state.held
     for register, weights in form.weights.items():
         block = left.blocks.get((ONE, register))
-        if block is None:
+        if block is None or not any(weights):
             return 0.0
         if not held[register].is_labels:
             return float(block.mid[0, 0]) / float(weights[0])

@@ -228,6 +228,8 @@ WRONG = {
     "a ranking by halves": (*POSITION, Mean(Selection((), Form({2: (Fraction(1, 2),)})), INDEX)),
     "a count of the last": (*POSITION, Count(Selection((), INDEX))),
     "another square": (*POSITION, Count(Selection((Equal(INDEX, INDEX, INDEX, SQUARE),)))),
+    "numbers beyond float64": (*POSITION, Mean(Selection(), Form({2: (Fraction(10) ** 400,)}))),
+    "numbers that are floats": (*POSITION, Pair(1, 1, (0.5, 0, 0, 0), None)),
     "a table with a gap": (*POSITION, Pair(1, 1, (0, 1, 1), None)),
 }  # fmt: skip
 
