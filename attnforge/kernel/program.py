@@ -216,7 +216,7 @@ def _inputs(program: Program, kind: Machine) -> State:
     for register, definition in enumerate(program.registers):
         size, labels = program.size(register), program.is_labels(register)
         grid = program.grid(register)
-        largest = Up.of(1.0) if labels else Up.of(max(abs(float(grid.lower)), abs(float(grid.upper)))) * (1 + 2.0**-52)
+        largest = Up.of(1.0) if labels else _up(max(abs(grid.lower), abs(grid.upper)))
         squared = isinstance(definition, Input) and definition.kind == "square"
         given = isinstance(definition, Input) and not labels
         relative = _rounded_integers(program.length, 2 if squared else 1, kind) if given else 0.0
@@ -405,7 +405,8 @@ def _attended(layer: Attention, writers: Sequence[int | None], state: State, str
         scores = _scores(head, stream, state)
         if register is None:
             start = state.count + sum(map(len, others))
-            others.append(scores.mean_sizes().values)
+            scores.check()
+            others.append((scores.value.sizes + scores.mean_rounding()).values)
             rows.append(np.arange(start, start + len(head.output)))
             continue
         place = state.held[register] if 0 <= register < len(state.held) else None
@@ -422,119 +423,92 @@ def _attended(layer: Attention, writers: Sequence[int | None], state: State, str
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """A head on sources, in a run: ``query``, ``key``, ``value`` (S, r), and how far what it reads may be off.
+class Side:
+    """What a head reads of tokens by one of its maps: weights (S, r) of sources, the noise in it, and constants."""
 
-    ``asking`` is the reading of queries; ``noise`` is beside the errors of registers.
-    """
+    state: State
+    weights: Array
+    noise: Up
+    constants: Array | None
+
+    @property
+    def registers(self) -> list[int]:
+        """Those that are read."""
+        return [r for r in range(len(self.state.held)) if np.any(self.of(r))]
+
+    def of(self, register: int) -> Array:
+        """The weights of a register."""
+        return self.weights[self.state.held[register].rows]
+
+    @cached_property
+    def error(self) -> Up:
+        """How far a run may be off, (r,)."""
+        return self.state.errors(self.weights) + self.noise
+
+    @cached_property
+    def of_tokens(self) -> Up:
+        """Sizes in a run, (r,)."""
+        return self.state.sizes(self.weights) + self.noise
+
+    @cached_property
+    def sizes(self) -> Up:
+        """Those of tokens and constants."""
+        return self.of_tokens if self.constants is None else self.of_tokens.larger(Up.of(self.constants).most(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A head on sources, in a run; ``asking`` is the reading of queries."""
 
     head: Head
     state: State
-    query: Array
-    key: Array | None
-    value: Array | None
-    noise: Mapping[str, Up]
+    query: Side
+    key: Side
+    value: Side
     asking: Reading
 
     @property
     def keys(self) -> int:
         """At most so many."""
-        return self.head.memory_size + (0 if self.key is None else self.state.program.length)
+        return self.head.memory_size + (0 if self.head.key is None else self.state.program.length)
 
     @property
     def arithmetic(self) -> SoftmaxArithmetic:
         """Its softmax."""
         return SoftmaxArithmetic(self.state.machine, self.keys, written_out=self.head.is_small)
 
-    def rows(self, weights: Array, register: int) -> Array:
-        """The weights of a register."""
-        return weights[self.state.held[register].rows]
-
-    def reads(self, weights: Array) -> list[int]:
-        """Registers that are read."""
-        return [r for r in range(len(self.state.held)) if np.any(self.rows(weights, r))]
-
     def block(self, query: int, key: int) -> Balls:
         """Scores of two registers, one row a feature of the query's, one column one of the key's."""
-        assert self.key is not None
-        return Balls.exact(self.rows(self.query, query)) @ Balls.exact(self.rows(self.key, key).T)
+        return Balls.exact(self.query.of(query)) @ Balls.exact(self.key.of(key).T)
 
     def constant(self, query: int) -> Balls:
         """The same with the constant keys."""
         assert self.head.memory_keys is not None
-        return Balls.exact(self.rows(self.query, query)) @ Balls.exact(self.head.memory_keys.T)
-
-    @cached_property
-    def query_error(self) -> Up:
-        """Of queries, (r,)."""
-        return self.state.errors(self.query) + self.noise["query"]
-
-    @cached_property
-    def key_error(self) -> Up:
-        """Of keys, (r,)."""
-        if self.key is None:
-            return Up.zeros(self.query.shape[1])
-        return self.state.errors(self.key) + self.noise["key"]
-
-    @cached_property
-    def value_error(self) -> Up:
-        """Of values of tokens, (v,)."""
-        return Up.zeros(len(self.head.output)) if self.value is None else (
-            self.state.errors(self.value) + self.noise["value"]
-        )  # fmt: skip
-
-    @cached_property
-    def query_sizes(self) -> Up:
-        """Of queries in a run, (r,)."""
-        return self.state.sizes(self.query) + self.query_error
-
-    @cached_property
-    def key_sizes(self) -> Up:
-        """Of keys in a run, (r,), those of tokens and constants."""
-        sizes = Up.zeros(self.query.shape[1]) if self.key is None else self.state.sizes(self.key) + self.key_error
-        return sizes if self.head.memory_keys is None else sizes.larger(Up.of(self.head.memory_keys).most(0))
-
-    @cached_property
-    def value_sizes(self) -> Up:
-        """Of values in a run, (v,), the same."""
-        sizes = Up.zeros(len(self.head.output))
-        if self.value is not None:
-            sizes = self.state.sizes(self.value) + self.noise["value"]
-        return sizes if self.head.memory_values is None else sizes.larger(Up.of(self.head.memory_values).most(0))
+        return Balls.exact(self.query.of(query)) @ Balls.exact(self.head.memory_keys.T)
 
     @cached_property
     def products(self) -> Up:
         """Of the sum of the sizes of a score's products in a run: of two labels those of one pair count."""
-        total = Up.of(0.0)
-        for one, asking in ((self.state.held[r], Up.of(self.rows(self.query, r))) for r in self.reads(self.query)):
-            for two, telling in self._telling():
-                total = total + (asking @ telling.T).most() * one.total * two.total
+        total, held = Up.of(0.0), self.state.held
+        for one in self.query.registers:
+            asking = Up.of(self.query.of(one))
+            for two in self.key.registers:
+                total = total + (asking @ Up.of(self.key.of(two)).T).most() * held[one].total * held[two].total
             if self.head.memory_keys is not None:
-                total = total + (asking @ Up.of(self.head.memory_keys).T).most() * one.total
-        return total + (self.query_error * self.key_sizes + self.query_sizes * self.key_error).sum()
-
-    def _telling(self) -> list[tuple[Held, Up]]:
-        if self.key is None:
-            return []
-        return [(self.state.held[r], Up.of(self.rows(self.key, r))) for r in self.reads(self.key)]
+                total = total + (asking @ Up.of(self.head.memory_keys).T).most() * held[one].total
+        return total + (self.query.error * self.key.sizes + self.query.sizes * self.key.error).sum()
 
     def check(self) -> None:
         """Raise unless all numbers fit the dtype, and sums over keys what they are accumulated in."""
         kind = self.state.machine
-        _check_range(self.products.larger(self.query_sizes.most()).larger(self.key_sizes.most()), kind, APART)
-        _check_range(self.value_sizes, kind)
+        _check_range(self.products.larger(self.query.sizes.most()).larger(self.key.sizes.most()), kind, APART)
+        _check_range(self.value.sizes, kind)
         wide = machine("float32") if kind.accumulation < kind.roundoff else kind
-        _check_range(self.value_sizes * float(self.keys), wide)
-
-    def mean_sizes(self) -> Up:
-        """Of the head's mean (v,) in a run, whatever it attends to."""
-        self.check()
-        arithmetic = self.arithmetic
-        return self.value_sizes + self.mean_rounding() + arithmetic.lost(self.value_sizes)
+        _check_range(self.value.sizes * float(self.keys), wide)
 
     def mean_rounding(self) -> Up:
         """What the mean of values rounds, (v,)."""
-        return self.value_sizes * self.arithmetic.mean() + self.arithmetic.lost(self.value_sizes)
+        return self.value.sizes * self.arithmetic.mean() + self.arithmetic.lost(self.value.sizes)
 
 
 def _scores(head: Head, stream: Stream, state: State) -> Scores:
@@ -544,16 +518,20 @@ def _scores(head: Head, stream: Stream, state: State) -> Scores:
     if not alike:
         raise CertificateError("Heads of a program ask at all tokens, and read all of them or none", "some", REMEDY)
     asking = stream.read(head.query, None, state)
-    folded = {"query": asking}
-    for name in ("key", "value"):
-        weights = getattr(head, name)
-        if weights is not None:
-            folded[name] = stream.read(weights, None, state)
-    kept = {name: _kept(reading, state) for name, reading in folded.items()}
-    weights = {name: each for name, (each, _) in kept.items()}
-    noise = {name: folded[name].error + left for name, (_, left) in kept.items()}
-    exact = replace(asking, is_plain=asking.is_plain and not kept["query"][1].values.any())
-    return Scores(head, state, weights["query"], weights.get("key"), weights.get("value"), noise, exact)
+    query, left = _kept(asking, state)
+    key = _side(head.key, head.memory_keys, query.shape[1], stream, state)
+    value = _side(head.value, head.memory_values, len(head.output), stream, state)
+    exact = replace(asking, is_plain=asking.is_plain and not left.values.any())
+    return Scores(head, state, Side(state, query, asking.error + left, None), key, value, exact)
+
+
+def _side(weights: Array | None, constants: Array | None, width: int, stream: Stream, state: State) -> Side:
+    """Keys or values, of tokens or constants alone."""
+    if weights is None:
+        return Side(state, np.zeros((state.count, width)), Up.zeros(width), constants)
+    reading = stream.read(weights, None, state)
+    kept, left = _kept(reading, state)
+    return Side(state, kept, reading.error + left, constants)
 
 
 def _kept(reading: Reading, state: State) -> tuple[Array, Up]:
@@ -572,7 +550,7 @@ def _written(scores: Scores, register: int) -> Held:
     scores.check()
     definition, held = scores.state.program.registers[register], scores.state.held[register]
     over_tokens = isinstance(definition, Mean | Count)
-    if isinstance(definition, Input) or over_tokens != (scores.key is not None):
+    if isinstance(definition, Input) or over_tokens != (scores.head.key is not None):
         raise CertificateError("Selections read tokens, lookups constants, and inputs are given", "another", REMEDY)
     match definition:
         case Mean(selection):
@@ -732,8 +710,7 @@ class Bilinear:
 
 
 def _bilinear(scores: Scores, with_constant: bool) -> Bilinear:
-    assert scores.key is not None
-    asking, telling = scores.reads(scores.query), scores.reads(scores.key)
+    asking, telling = scores.query.registers, scores.key.registers
     blocks = {(query, key): scores.block(query, key) for query in asking for key in telling if key != ONE}
     beyond = {r: scores.block(r, ONE) - scores.constant(r) for r in asking} if with_constant else {}
     return Bilinear(scores, blocks, beyond, set(), [])
@@ -838,9 +815,10 @@ def _ends(table: Balls) -> tuple[Array, Array]:
 
 def _parabola(left: Bilinear, condition: Equal, with_constant: bool) -> Fraction:
     """Beta, read off the key's square, after what the condition should have is subtracted."""
-    square, weights = next(iter(condition.key_square.weights.items()))
+    squares = condition.key_square.weights.items()
+    square, weight = next(((register, weights[0]) for register, weights in squares if weights[0]), (ONE, Fraction(1)))
     entries = left.blocks.get((ONE, square))
-    beta = 0.0 if entries is None else -float(entries.mid[0, 0]) / float(weights[0])
+    beta = 0.0 if entries is None else -float(entries.mid[0, 0]) / float(weight)
     if not 0 < beta < np.inf:
         raise CertificateError("Scores of equal numbers are a parabola, open downwards", f"beta = {beta:g}", REMEDY)
     left.expect(condition.query, condition.key, 2 * beta)
@@ -855,18 +833,17 @@ def _parabola(left: Bilinear, condition: Equal, with_constant: bool) -> Fraction
 
 def _tilts(left: Bilinear, condition: Equal) -> None:
     """Columns in which keys are a multiple of the compared number: the query's error there tilts the parabola."""
-    scores = left.scores
-    assert scores.key is not None
-    pattern = [Fraction(0)] * len(scores.key)
+    scores, keys = left.scores, left.scores.key.weights
+    pattern = [Fraction(0)] * len(keys)
     for register, entries in condition.key.weights.items():
         pattern[scores.state.held[register].rows] = entries
     at = next((i for i, entry in enumerate(pattern) if entry), 0)
-    for r in range(scores.key.shape[1]):
-        kappa = Fraction(float(scores.key[at, r])) / (pattern[at] or 1)
-        column = zip(scores.key[:, r], pattern, strict=True)
+    for r in range(keys.shape[1]):
+        kappa = Fraction(float(keys[at, r])) / (pattern[at] or 1)
+        column = zip(keys[:, r], pattern, strict=True)
         if kappa and all(Fraction(float(weight)) == kappa * entry for weight, entry in column):
             left.linear.add(r)
-            left.tilts.append(scores.query_error[r] * float(np.nextafter(abs(float(kappa)), np.inf)))
+            left.tilts.append(scores.query.error[r] * float(np.nextafter(abs(float(kappa)), np.inf)))
 
 
 def _number_levels(program: Program, condition: Equal, beta: Fraction, tilt: Fraction) -> Levels:
@@ -895,7 +872,7 @@ def _slope(left: Bilinear, selection: Selection, form: Form) -> float:
     held = left.scores.state.held
     for register, weights in form.weights.items():
         block = left.blocks.get((ONE, register))
-        if block is None:
+        if block is None or not any(weights):
             return 0.0
         if not held[register].is_labels:
             return float(block.mid[0, 0]) / float(weights[0])
@@ -913,15 +890,15 @@ def _slope(left: Bilinear, selection: Selection, form: Form) -> float:
 def _run_errors(left: Bilinear) -> tuple[Fraction, Fraction]:
     """How far a score of a run, or the logarithm of its weight, may be off; and what comes beside a constant key."""
     scores = left.scores
-    width = scores.query.shape[1]
+    width = scores.query.weights.shape[1]
     kept = np.array([r not in left.linear for r in range(width)])
-    asking, telling = scores.query_error, scores.key_error
+    asking, telling = scores.query.error, scores.key.error
     uniform = (
-        Up(np.where(kept, asking.values, 0.0)) * scores.key_sizes + asking * telling + scores.query_sizes * telling
+        Up(np.where(kept, asking.values, 0.0)) * scores.key.sizes + asking * telling + scores.query.sizes * telling
     )
     rounding = scores.products * scores.arithmetic.scores(width)
     delta = left.leftover() + uniform.sum() + rounding + scores.arithmetic.log_weights()
-    beside = (Up(np.where(kept, 0.0, asking.values)) * scores.key_sizes * 2.0).sum()
+    beside = (Up(np.where(kept, 0.0, asking.values)) * scores.key.sizes * 2.0).sum()
     return _exact(float(delta)), _exact(float(beside))
 
 
@@ -939,8 +916,7 @@ def _mean(scores: Scores, mean: Mean, margins: Margins, register: int) -> Parts:
     """A mean over selected tokens; the constant key, where there is one, has the default."""
     state, program, held = scores.state, scores.state.program, scores.state.held[register]
     grid = program.grid(register)
-    assert scores.value is not None
-    departure = _departure(Balls.exact(scores.value), _expected(mean.value, state), state)
+    departure = _departure(Balls.exact(scores.value.weights), _expected(mean.value, state), state)
     if scores.head.memory_values is not None:
         departure = departure.larger(
             Up.of(Balls.exact(scores.head.memory_values) - _coded([mean.default], held)).most(0)
@@ -948,7 +924,7 @@ def _mean(scores: Scores, mean: Mean, margins: Margins, register: int) -> Parts:
     shared = isinstance(mean.value, Image) or program.shares(mean.selection, mean.value)
     moved = Up.of(0.0) if shared else (_up(margins.spread) * 0.25).tanh()
     width = Up.of(1.0) if held.is_labels else _up(grid.upper - grid.lower)
-    error = departure + scores.value_error + scores.mean_rounding() + width * moved
+    error = departure + scores.value.error + scores.mean_rounding() + width * moved
     return float(width * _mass(margins, scores.keys)), float(error.most()), 0.0
 
 
@@ -964,15 +940,14 @@ def _count(scores: Scores, margins: Margins) -> Parts:
     """1/(1 + w): the weight of the constant key, whose value is one among zeros."""
     head, arithmetic = scores.head, scores.arithmetic
     assert head.memory_values is not None
-    assert scores.value is not None
-    tokens = (scores.state.sizes(scores.value) + scores.noise["value"]).most()
+    tokens = scores.value.of_tokens.most()
     departure = Up.of(Balls.exact(head.memory_values) - Balls.exact(np.ones((1, 1)))).most()
     level = Fraction(0) if margins.level is None else max(abs(margins.level[0]), abs(margins.level[1]))
     weight = _up(level).expm1()
     if margins.other is not None:
         weight = weight + _exp(margins.other) * float(scores.keys)
     relative = (arithmetic.mean() + weight + departure).expm1()  # of a product of factors 1 + e
-    lost = arithmetic.lost(scores.value_sizes.most()) * 2.0
+    lost = arithmetic.lost(scores.value.sizes.most()) * 2.0
     return 0.0, float(tokens + tokens * arithmetic.mean().expm1() + lost), float(relative)
 
 
@@ -997,7 +972,7 @@ def _lookup(scores: Scores, held: Held, classes: Iterator[Classes]) -> Parts:
     if held.is_labels:
         return float(leakage), float(rest + scores.mean_rounding().most()), 0.0
     relative = arithmetic.mean().expm1()
-    lost = arithmetic.lost(scores.value_sizes.most()) * 2.0
+    lost = arithmetic.lost(scores.value.sizes.most()) * 2.0
     return float(leakage), float(rest + lost + (leakage + rest) * relative), float(relative)
 
 
@@ -1037,7 +1012,7 @@ def _lines(scores: Scores, number: Mapping[int, Balls], constant: Balls) -> tupl
     slopes = scores.constant(reference)[at] * number[reference][at : at + 1].inverse()
     intercepts = scores.constant(ONE)[0] - constant * slopes
     departures = Up.zeros(len(slopes.mid))
-    for register in {*scores.reads(scores.query), *number} - {ONE}:
+    for register in {*scores.query.registers, *number} - {ONE}:
         block = scores.constant(register)
         if register in number:
             block = block - number[register][:, None] * slopes[None, :]
@@ -1047,12 +1022,12 @@ def _lines(scores: Scores, number: Mapping[int, Balls], constant: Balls) -> tupl
 
 def _query_sizes(scores: Scores, number: Mapping[int, Balls], constant: Balls, at: Balls) -> tuple[Up, Up]:
     """Errors and sizes (cells, r) of queries in each cell: where one number is read, what they are there."""
-    query, state, asking = scores.query, scores.state, scores.asking
+    query, state, asking = scores.query.weights, scores.state, scores.asking
     only, shape = next(iter(number)), (len(at.mid), query.shape[1])
     held = state.held[only]
-    alone = asking.is_plain and set(scores.reads(query)) - {ONE} == {only} == set(number) and not held.is_labels
+    alone = asking.is_plain and set(scores.query.registers) - {ONE} == {only} == set(number) and not held.is_labels
     if not alone:
-        everywhere = scores.query_error, scores.query_sizes
+        everywhere = scores.query.error, scores.query.sizes
         error, sizes = (Up(np.broadcast_to(each.values, shape)) for each in everywhere)
         return error, sizes
     value = Up.of((at - constant) * number[only].inverse())[:, None]
@@ -1069,11 +1044,11 @@ def _pairs(scores: Scores, pair: Pair) -> Iterator[Classes]:
     state = scores.state
     one, two = (scores.constant(register) for register in (pair.first, pair.second))
     departures = Up.zeros(scores.head.memory_size)
-    for register in set(scores.reads(scores.query)) - {ONE, pair.first, pair.second}:
+    for register in set(scores.query.registers) - {ONE, pair.first, pair.second}:
         departures = departures + Up.of(scores.constant(register)).most(0) * state.held[register].nominal
     columns = state.held[pair.second].size
-    shape = (columns, scores.query.shape[1])
-    sizes = (Up(np.broadcast_to(each.values, shape)) for each in (scores.query_error, scores.query_sizes))
+    shape = (columns, scores.query.weights.shape[1])
+    sizes = (Up(np.broadcast_to(each.values, shape)) for each in (scores.query.error, scores.query.sizes))
     error, size = sizes
     for label in range(state.held[pair.first].size):
         nominal = two + one[label][None, :] + scores.constant(ONE)

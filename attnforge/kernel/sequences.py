@@ -50,6 +50,7 @@ Answers = npt.NDArray[np.bool_]
 Kind = Literal["one", "token", "position", "index", "square"]
 
 ONE = 0  # the register that is one
+LARGEST = Fraction(float(np.finfo(np.float64).max))
 ITSELF = (Fraction(1),)  # the weight of a number that a form is
 REMEDY = "Compile the program anew"
 
@@ -406,6 +407,10 @@ class _Checks:
         if not holds:
             raise CertificateError(requirement, f"another at register {self.place}", REMEDY)
 
+    def numbers(self, numbers: Iterable[Any]) -> None:
+        whole = all(isinstance(each, int | Fraction) and -LARGEST <= each <= LARGEST for each in numbers)
+        self.require(whole, "Numbers are integers and fractions within the range of float64")
+
     def definition(self, definition: Definition) -> None:
         self.require(definition.labels is None or definition.labels >= 1, "Labels are at least one")
         match definition:
@@ -426,6 +431,7 @@ class _Checks:
             case Step(argument, cells, labels):
                 self.value(argument)
                 self.results(definition.results, labels)
+                self.numbers(end for cell in cells for end in (cell.lower, cell.upper))
                 self.require(self._covers(argument, cells), "A step has a result for every number that occurs")
             case Pair(first, second, results, labels):
                 self.label(first)
@@ -439,7 +445,7 @@ class _Checks:
 
     def results(self, results: Iterable[Any], labels: int | None) -> None:
         if labels is None:
-            self.require(all(isinstance(each, int | Fraction) for each in results), "Results are numbers")
+            self.numbers(results)
         else:
             self.require(all(type(each) is int and 0 <= each < labels for each in results), "Results are labels")
 
@@ -450,6 +456,7 @@ class _Checks:
             self.require(len(value.labels) == self.program.size(value.register), "An image is of all labels")
             self.results(value.labels, value.size)
             return
+        self.numbers([value.constant, *(each for weights in value.weights.values() for each in weights)])
         for register, weights in value.weights.items():
             self.require(0 <= register < self.place, "Registers are defined by earlier ones")
             self.require(len(weights) == self.program.size(register), "A form has a weight for each feature")

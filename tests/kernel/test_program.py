@@ -13,7 +13,7 @@ import torch
 import attnforge as af
 from attnforge import programs as p
 from attnforge.kernel.program import Held, State, Stream, Witness, _given, _inputs, _scores, _written, prove_program
-from attnforge.kernel.sequences import Count, Form, Image, Input, Program, Selection, meaning
+from attnforge.kernel.sequences import Count, Equal, Form, Image, Input, Mean, Program, Selection, meaning
 from attnforge.network import Attention, Head, Linear, Network, Rows, Term
 from attnforge.outward import Balls, Up, machine
 from attnforge.proving.programs import read, stated
@@ -59,10 +59,13 @@ def exact_sources(program, columns):
     return np.hstack(parts)
 
 
-def with_errors(state, size):
-    """The same where every register but the constant one is off by up to so much."""
-    held = [replace(each, rounding=size, relative=0.0 if each.is_labels else size) for each in state.held[1:]]
-    return replace(state, held=(state.held[0], *held))
+def with_errors(state, size, inputs=True):
+    """The same where every register but the constant one, or but what is given, is off by up to so much."""
+    held = list(state.held)
+    for place, definition in enumerate(state.program.registers[1:], start=1):
+        if inputs or not isinstance(definition, Input):
+            held[place] = replace(held[place], rounding=size, relative=0.0 if held[place].is_labels else size)
+    return replace(state, held=tuple(held))
 
 
 def disturbed(source, state, exact):
@@ -88,13 +91,13 @@ def mean(head, sources):
     return weights / weights.sum(axis=1, keepdims=True) @ np.vstack(values)
 
 
-def judged(net, program, known, size, source, times=3):
+def judged(net, program, known, size, source, times=3, inputs=True):
     """For every head the largest error that was met, relative to what is proved of it, or None where nothing is."""
     state = _inputs(program, machine("float64"))
     stream = _given(state, net.network).mapped(net.network.layers[0], state)
     found = []
     for layer, writers in zip(net.network.layers[1:-1], read(net.network, net.layout).writers, strict=True):
-        off, written = with_errors(state, size), np.any(stream.directions.mid != 0, axis=1)
+        off, written = with_errors(state, size, inputs), np.any(stream.directions.mid != 0, axis=1)
         for head, register in zip(layer.heads, writers, strict=True):
             try:
                 held = _written(_scores(head, stream, off), register)
@@ -121,6 +124,24 @@ def test_heads_keep_to_what_is_proved_where_registers_are_off(name, size):
     assert all(met <= 1.0 for met in found if met is not None)
     assert size == 1e-2 or None not in found
     assert size == 1e-2 or max(met or 0.0 for met in found) > 0.01  # bounds are not empty words
+
+
+BLUNT = [(1 / 8, 0.1), (1 / 16, 0.02), (1 / 32, 0.2), (1 / 64, 0.0), (1 / 16, 0.003), (1 / 32, 0.02), (1 / 16, 0.1)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("scale", "size"), BLUNT)
+def test_blunt_heads_keep_to_what_is_proved(name, scale, size):
+    """Leakage that counts, and scores that are off by as much as gaps are wide."""
+    net, program, known = parts(name)
+    layers = [net.network.layers[0]]
+    for layer in net.network.layers[1:-1]:
+        heads = tuple(replace(head, query=head.query * scale) for head in layer.heads)
+        layers.append(replace(layer, heads=heads))
+    blunt, source = Replaced(net, (*layers, net.network.layers[-1])), np.random.default_rng(7)
+    for inputs in (True, False):
+        found = judged(blunt, program, known, size, source, 2, inputs)
+        assert all(met <= 1.0 for met in found if met is not None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -401,3 +422,22 @@ def test_every_sequence_is_looked_at():
     _, program, known = parts("reverse")
     assert len(known) == sum(2**n for n in range(1, LENGTH + 1)) == len({tokens for tokens, _ in known})
     assert list(itertools.islice(sequences(program), 2)) == [(0,), (1,)]
+
+
+ZEROS = {
+    "a ranking by nothing": Selection((), Form({2: (Fraction(0),), 3: (Fraction(1),)})),
+    "a square of nothing": Selection((Equal(*(Form({2: (Fraction(0),)}) for _ in range(4))),)),
+}
+
+
+@pytest.mark.parametrize("name", ZEROS)
+def test_numbers_that_divide_or_overflow_are_refused_in_words(name):
+    inputs = (Input("one", 1), Input("token", 2), Input("index"), Input("square"))
+    value = Form({2: (Fraction(1),)})
+    program = Program(2, (*inputs, Mean(ZEROS[name], value, Fraction(0))), Form({4: (Fraction(1),)}))
+    maps = Linear((Term(np.eye(4, 6, 1)),), np.eye(1, 6))
+    one = np.ones((6, 1))
+    head = Head(one, np.eye(1, 6, 5), Rows(), one, one, Rows(), np.ones((1, 1)), np.zeros((1, 1)))
+    network = Network((maps, Attention((head,), True), Linear((Term(np.eye(6, 1, -5)),))), 4)
+    with pytest.raises((af.CertificateError, af.RefusalError)):
+        prove_program(network, program, "float64", Witness(((4,),)))

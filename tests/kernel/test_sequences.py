@@ -228,6 +228,8 @@ WRONG = {
     "a ranking by halves": (*POSITION, Mean(Selection((), Form({2: (Fraction(1, 2),)})), INDEX)),
     "a count of the last": (*POSITION, Count(Selection((), INDEX))),
     "another square": (*POSITION, Count(Selection((Equal(INDEX, INDEX, INDEX, SQUARE),)))),
+    "numbers beyond float64": (*POSITION, Mean(Selection(), Form({2: (Fraction(10) ** 400,)}))),
+    "numbers that are floats": (*POSITION, Pair(1, 1, (0.5, 0, 0, 0), None)),
     "a table with a gap": (*POSITION, Pair(1, 1, (0, 1, 1), None)),
 }  # fmt: skip
 
@@ -237,3 +239,55 @@ def test_what_is_not_defined_cannot_be_made(name):
     with pytest.raises(af.CertificateError):
         Program(3, WRONG[name], INDEX)
     Program(3, POSITION, INDEX)
+
+
+def counted(table, *more):
+    """The definition of 1/(1 + w) for keys that meet a table of tokens, and that of w by its place."""
+    conditions = (Allowed(1, 1, np.array(table, dtype=bool)), *more)
+    cells = tuple(Cell(Fraction(1, 1 + w), Fraction(1, 1 + w), w) for w in range(3, -1, -1))
+    return Count(Selection(conditions)), lambda place: Step(Form({place: (Fraction(1),)}), cells, None)
+
+
+BEFORE = Allowed(4, 4, np.tri(3, k=-1, dtype=bool))  # rows are queries, columns earlier keys
+
+
+@pytest.mark.parametrize(
+    ("less", "equal", "before", "ranks"),
+    [
+        ([[0, 0], [1, 0]], [[1, 0], [0, 1]], BEFORE, True),
+        ([[0, 1], [0, 0]], [[1, 0], [0, 1]], BEFORE, True),
+        ([[0, 0], [0, 0]], [[1, 1], [1, 1]], BEFORE, True),
+        ([[0, 1], [1, 0]], [[1, 0], [0, 1]], BEFORE, False),
+        ([[0, 1], [1, 0]], [[1, 1], [1, 1]], BEFORE, False),
+        ([[0, 0], [1, 0]], [[1, 1], [1, 1]], BEFORE, False),
+        ([[0, 0], [1, 0]], [[1, 0], [0, 1]], replace(BEFORE, table=np.tri(3, dtype=bool)), False),
+        ([[0, 0], [1, 0]], [[1, 0], [0, 1]], replace(BEFORE, table=BEFORE.table.T), False),
+    ],
+)
+def test_ranks_are_told_from_other_sums_of_two_counts(less, equal, before, ranks):
+    (smaller, one), (ties, two) = counted(less), counted(equal, before)
+    program = Program(3, (*POSITION, smaller, one(5), ties, two(7)), INDEX)
+    assert program.is_rank(6, 8) == ranks
+    total = Form({6: (Fraction(1),), 8: (Fraction(1),)})
+    assert program.differs(total) == ranks
+    assert (program.form_grid(total).upper == 2) == ranks
+
+
+@pytest.mark.parametrize("default", [Fraction(7, 3), Fraction(-7, 3), Fraction(1, 5), Fraction(0)])
+def test_defaults_are_among_the_values_of_a_mean(default):
+    last = Selection((Equal(INDEX, INDEX, SQUARE, SQUARE), Allowed(ONE, 1, np.array([[True, False]]))))
+    for selection in (Selection((BEFORE,)), Selection((BEFORE,), INDEX), last):
+        program = Program(3, (*POSITION, Mean(selection, INDEX, default)), INDEX)
+        assert is_true(program)
+        columns = meaning(program, (1, 0, 1))
+        assert default in columns[5]
+
+
+@pytest.mark.parametrize(("key", "query"), [(2, 1), (-1, 0), (1, Fraction(1, 2)), (1, 1)])
+def test_selections_by_multiples_of_positions_may_be_empty(key, query):
+    asked, told = Form({2: (Fraction(query),)}), Form({2: (Fraction(key),)})
+    squares = (Form({3: (Fraction(factor) ** 2,), 2: (Fraction(0),)}) for factor in (key, query))
+    selection = Selection((Equal(asked, told, *squares),))
+    program = Program(3, (*POSITION, Count(selection)), INDEX)
+    assert program.never_empty(selection) == (key == query)
+    assert is_true(program)
