@@ -10,7 +10,8 @@ $S^{e + k} = S^e S^k$, where the sum has that power: then terms cancel that have
 log(U) - log(U). That is shown from the leaves on: a node has a value where its arguments have if its interval is finite
 on cells, whatever their values are. Of an argument there are a tree and the tree of its form: both hold it wherever it
 has a value. A node of which that is not shown has a value at least wherever the target has one if a node of the target
-needs the same: not negative, positive or other than zero what is a positive multiple, or the same function of the same.
+needs the same: that a positive multiple is not negative, or a value of the same function of the same forms. A target
+with branches says nothing so, as those that are not chosen need no values.
 """
 
 from __future__ import annotations
