@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from attnforge.certification.enclosure.factors import Factor, FactorHead
 from attnforge.kernel.degrees import degrees
-from attnforge.kernel.models import Models
 from attnforge.kernel.heads import centred, least_sum
+from attnforge.kernel.models import Models
 from attnforge.outward import Up, gamma
 
 Array = npt.NDArray[np.float64]
