@@ -273,30 +273,29 @@ class Models:
 
         The coefficients of $e^p$ obey $\alpha_i e_\alpha = \sum_\beta \beta_i p_\beta e_{\alpha - \beta}$ for every i,
         and are at most those of the same with $|p_\beta|$, $E_\alpha$, whose sum is $e^A$. With n coefficients of p,
-        each step takes n + 4 roundings, so that $e_\alpha$ is off by $\gamma_{|\alpha| (n + 4)} E_\alpha$; and
-        $\sum_\alpha |\alpha| E_\alpha = A' e^A$, $A' = \sum_\beta |\beta| |p_\beta|$, while $\gamma_{jk} \le
-        \gamma_{Kk} j/K$ for $j \le K$. What underflows in one of $T^2$ products is like a term of p of another start:
-        two smallest normal numbers, times $e^A$. For what is left out see :func:`_left_out_of_exponential`.
+        each step takes n + 2 roundings, and their product by a number one, so that that of $e_\alpha$ is off by
+        $\gamma_{|\alpha| (n + 3)} E_\alpha$; and $\sum_\alpha |\alpha| E_\alpha = A' e^A$ with
+        $A' = \sum_\beta |\beta| |p_\beta|$, while $\gamma_{jk} \le \gamma_{Kk} j/K$ for $j \le K$. What underflows in
+        one of $T^2$ products is like a term of p of another start: two smallest normal numbers, times $e^A$. For what
+        is left out see :func:`_left_out_of_exponential`.
 
         $e^{c_0 + l} = g + h + \eta$: of the higher coefficients only $g e_\alpha$ is taken, rounded once. Where the
         range from zero on is as good, it is taken: far keys on large cells.
         """
         table, value, wrong = self.table, *self.centre.exp()
         varied, some = self.varied(), self.present()
-        slope = Up(np.tensordot(table.totals.astype(np.float64), np.abs(self.c), axes=1)) * (
-            1.0 + gamma(2 * len(table))
-        )
+        sizes = np.abs(self.c)
+        slope = Up(np.tensordot(table.totals * 1.0, sizes, axes=1)) * (1.0 + gamma(2 * len(table)))
         e = self._powers(some)
         less, top = expm1_above(varied), max(int(table.totals[-1]), 1)
         whole = less + 1.0
-        made = slope * whole * (gamma(top * (int(some.sum()) + 4)) / top * (1 + 2.0**-40))
+        made = slope * whole * (gamma(top * (int(some.sum()) + 3)) / top * (1 + 2.0**-40))
         made = made + whole * (4 * len(table) ** 2 * TINY)
-        tail = _left_out_of_exponential(table, np.abs(self.c))
+        tail = _left_out_of_exponential(table, sizes)
         beside = Up.of(value.lo) + wrong
         c = e * value.hi
-        rounded = Up(np.abs(c[1:])).sum(0) * UNIT + len(table) * TINY
         off = (beside + value.hi) * (whole * expm1_above(self.remainder) + made + tail)
-        off = off + beside * (less + made) + wrong + rounded
+        off = off + beside * (less + made) + wrong + len(table) * TINY
         half = exp_above(self.c[0], self.swing()) * 0.5
         poor = ~(off.values < half.values)
         c = np.where(poor, 0.0, c)

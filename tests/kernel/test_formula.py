@@ -14,7 +14,7 @@ from attnforge.kernel.formula import formula_models, pair
 from attnforge.kernel.models import Models
 from attnforge.outward import precision
 
-CELLS = int(os.environ.get("ATTNFORGE_EXAMPLES", "24"))
+CELLS = int(os.environ.get("ATTNFORGE_EXAMPLES", "10"))
 TABLES = [degrees(2, 5), degrees(2, 7, (6, 1)), degrees(2, 1), degrees(2, 3, (3, 1), lone=True), degrees(2, 4, (0, 4))]
 SMOOTH = [
     "x*y + x^3 - 2*y^2 + pi*x^5 - e/3", "exp(-(x^2 + y^2)/0.3)*cos(3*y)", "1/(3 + x - y^2)", "sqrt(4 + x*y)/7",

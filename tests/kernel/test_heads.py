@@ -22,6 +22,8 @@ EXAMPLES = int(os.environ.get("ATTNFORGE_EXAMPLES", "12"))
 ROUGH = Machine("rough", 2.0**-10, 2.0**-10, 1e30, 0.0, 8)
 SINGLE = Machine("rough single", 2.0**-10, 2.0**-10, 1e30, 0.0, 4)
 HALF = Machine("rough half", 2.0**-7, 2.0**-12, 1e30, 0.0, 2)
+COARSE = Machine("coarse", 2.0**-6, 2.0**-6, 1e30, 0.0, 8)
+COARSE_HALF = Machine("coarse half", 2.0**-4, 2.0**-9, 1e30, 0.0, 2)
 FLUSHED = Machine("rough, flushed", 2.0**-30, 2.0**-30, 1e30, 2.0**-8, 8)
 
 
@@ -89,6 +91,9 @@ CASES = {
     "weights rounded to halves": (HALF, [1.0], [[0.0], [0.0]], [[1.0], [-1.0]], 2, 0.5),
     "weights rounded to halves, one sign": (HALF, [1.0], [[0.0], [0.0]], [[1.0], [1.1]], 2, 0.5),
     "weights rounded to halves in both sums": (HALF, [1.0], [[0.0]] * 8, [[1.0]] + [[0.0]] * 7, 8, 0.6),
+    "quotients of sums that are far off": (COARSE, [1.0], [[0.0]] * 4, [[5.0]] * 4, 4, 0.5),
+    "halves and sums that are far off": (COARSE_HALF, [1.0], [[0.0]] * 3, [[5.0], [5.0], [5.0]], 3, 0.5),
+    "a quotient that is far off": (COARSE, [1.0], [[0.0]], [[5.0]], 1, 0.5),
     "values that vanish": (FLUSHED, [1.0], [[0.0], [-5.6], [-5.6]], [[1.0], [-9.0], [9.0]], 3, 0.02),
 }  # fmt: skip
 

@@ -40,6 +40,7 @@ def random_models(rng, table, regime, shape=None, size=1.0):
         remainder = rng.uniform(size=shape) * size * 2.0 ** -rng.integers(0, 60, size=shape).astype(float)
     if regime == "tiny":
         c *= 2.0**-530
+        c[0] *= rng.integers(2)
     if regime == "short":
         c = np.round(c * 8) / 8
     return Models(table, c, Up(remainder), low)
@@ -137,6 +138,21 @@ def test_products(table, regime):
         misses(rng, one * two, lambda a, b: a * b, one, two)
 
 
+@pytest.mark.parametrize("regime", ["rounded", "tiny"])
+@pytest.mark.parametrize("table", [degrees(1, 16), degrees(2, 6), degrees(2, 1)], ids=str)
+def test_products_whose_monomials_are_all_kept(table, regime):
+    """So that they are off by roundings alone; and of what has no constant part by those of higher coefficients."""
+    rng = np.random.default_rng(8)
+    for _ in range(3):
+        one, two = (random_models(rng, table, regime, (8 * CELLS,)) for _ in range(2))
+        for each in (one, two):
+            each.c[table.totals > table.degree // 2] = 0.0
+            each.c[0] *= rng.integers(2, size=each.shape)
+        one, two = (Models(table, each.c, each.remainder) for each in (one, two))
+        misses(rng, one * two, lambda a, b: a * b, one, two)
+        misses(rng, one.scaled(two.c[0]), lambda a, two=two: a * number(two.c[0]), one)
+
+
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_quotients(table, regime):
@@ -161,6 +177,17 @@ def test_exponentials(table, regime):
         one = one.less(rng.uniform(-5, 200, size=CELLS) * (rng.integers(3, size=CELLS) == 0))
         with np.errstate(all="ignore"):
             misses(rng, one.exp(), exps, one)
+
+
+def test_exponentials_of_which_nothing_is_left_out():
+    """All terms up to a high degree, so that roundings alone count; the powers add up to e^8, the first is 8."""
+    rng, table, cells = np.random.default_rng(9), degrees(1, 64), 8 * CELLS
+    c = np.zeros((len(table), cells))
+    c[1] = rng.uniform(7, 8, size=cells)
+    one = Models(table, c, Up.zeros(cells))
+    found = one.exp()
+    assert misses(rng, found, exps, one) > 0.01
+    assert (found.remainder.values < 2.0**-45 * np.exp(8)).all()
 
 
 @pytest.mark.parametrize("regime", REGIMES)

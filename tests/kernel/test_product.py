@@ -110,6 +110,20 @@ def test_the_worst_executions_stay_within_what_is_charged_by_factors(on, scale):
     assert max(taken) > 0.3
 
 
+def test_keys_far_below_the_best_are_charged_what_subtracting_it_rounds():
+    """Two keys of one score but far from a third, which weighs nothing beside its value."""
+    keys = np.array([[x, y] for x in (0.0, 1.0) for y in (0.0, 1.0)])
+    values, arithmetic = np.array([[0.0], [40.0], [0.0], [0.0]]), SoftmaxArithmetic(SINGLE, 4, ulps=0)
+    query = np.array([-20.0, -3.0])
+    found = mixture_of_factors(
+        Models.constant(degrees(2, 1), query[None, None]), keys, values, factors_of(keys), arithmetic
+    )
+    execute = partial(one_output, query=query, keys=keys, values=values, arithmetic=arithmetic)
+    ends = furthest(execute, SINGLE, 0, 120)
+    off = np.abs(ends - found.c[0].item()).max()
+    assert 0.5 * found.swing().values.item() <= off <= found.swing().values.item()
+
+
 def test_what_rows_do_not_explain_is_charged():
     """Any rows and places will do."""
     rng = np.random.default_rng(0)

@@ -120,6 +120,11 @@ def test_statements_are_about_the_networks_inputs(how):
         tripled(**how)
 
 
+def test_a_statement_compares_something():
+    with pytest.raises(CertificateError):
+        Statement(tripled().run, Formulas(()), UNIT)
+
+
 @pytest.mark.parametrize("how", [{"tokens": 2}, {"context": (None, 1)}, {"features": 2}], ids=str)
 def test_statements_are_about_one_input_that_the_network_takes(how):
     features = how.pop("features", 1)
