@@ -441,3 +441,20 @@ def test_numbers_that_divide_or_overflow_are_refused_in_words(name):
     network = Network((maps, Attention((head,), True), Linear((Term(np.eye(6, 1, -5)),))), 4)
     with pytest.raises((af.CertificateError, af.RefusalError)):
         prove_program(network, program, "float64", Witness(((4,),)))
+
+
+@pytest.mark.parametrize("lower", [0.5, 0.9, 0.97, 0.99])
+def test_selected_keys_of_unlike_scores_are_ranked_with_less_of_a_gap(lower):
+    """The last of two labels, one of which scores less, by nearly as much as one token is above the one before."""
+    program = p.aggregate(p.where(p.tokens, lambda token: True).last(), p.indices)
+    net = p.compile(program, ["a", "b"], LENGTH)
+    first, attention, last = net.network.layers
+    (head,) = attention.heads
+    column = int(np.flatnonzero(head.key[net.layout[net.layout.typed.index].start])[0])
+    key = head.key.copy()
+    key[net.layout[net.layout.typed.token].start + 1, column] = -lower
+    layers = (first, replace(attention, heads=(replace(head, key=key),)), last)
+    said = stated(net.layout)
+    known = [(tokens, meaning(said, tokens)) for tokens in sequences(said)]
+    (met,) = judged(Replaced(net, layers), said, known, 0.0, np.random.default_rng(8), 1)
+    assert 1e-30 < met <= 1.0
