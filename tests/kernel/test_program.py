@@ -149,7 +149,7 @@ def test_heads_with_other_weights_keep_to_what_is_proved(name):
     """Every array of every head is changed, so that proofs hold barely, or not."""
     net, program, known = parts(name)
     source, proved, refused = np.random.default_rng(1), 0, 0
-    for amount in (0.3, 3e-2, 1e-3):
+    for amount in (20.0, 4.0, 0.5, 3e-2):
         for place, layer in enumerate(net.network.layers):
             if not isinstance(layer, Attention):
                 continue
@@ -176,7 +176,7 @@ def changed(head, amount, source):
         if array is not None and source.uniform() < 0.5:
             factor = 1 + amount * source.uniform(-1, 1, size=array.shape) / max(1.0, np.abs(array).max())
             stray = amount * source.uniform(-1, 1, size=array.shape) * (source.uniform(size=array.shape) < 0.05)
-            arrays[name] = array * factor + stray
+            arrays[name] = array * (factor if amount < 1 else 1.0) + stray
     return replace(head, **arrays)
 
 
@@ -441,3 +441,20 @@ def test_numbers_that_divide_or_overflow_are_refused_in_words(name):
     network = Network((maps, Attention((head,), True), Linear((Term(np.eye(6, 1, -5)),))), 4)
     with pytest.raises((af.CertificateError, af.RefusalError)):
         prove_program(network, program, "float64", Witness(((4,),)))
+
+
+@pytest.mark.parametrize("lower", [0.5, 0.9, 0.97, 0.99])
+def test_selected_keys_of_unlike_scores_are_ranked_with_less_of_a_gap(lower):
+    """The last of two labels, one of which scores less, by nearly as much as one token is above the one before."""
+    program = p.aggregate(p.where(p.tokens, lambda token: True).last(), p.indices)
+    net = p.compile(program, ["a", "b"], LENGTH)
+    first, attention, last = net.network.layers
+    (head,) = attention.heads
+    column = int(np.flatnonzero(head.key[net.layout[net.layout.typed.index].start])[0])
+    key = head.key.copy()
+    key[net.layout[net.layout.typed.token].start + 1, column] = -lower
+    layers = (first, replace(attention, heads=(replace(head, key=key),)), last)
+    said = stated(net.layout)
+    known = [(tokens, meaning(said, tokens)) for tokens in sequences(said)]
+    (met,) = judged(Replaced(net, layers), said, known, 0.0, np.random.default_rng(8), 1)
+    assert 1e-30 < met <= 1.0
