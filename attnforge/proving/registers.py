@@ -47,7 +47,8 @@ FIRST_RANGES, RANGES, OUTPUTS = 32, 1000, 600  # cells of the domain for ranges,
 LOOSE = 2.0**-8  # of the width of a range: so much it may be too wide
 MOST = 16  # inputs of a domain that is cut
 NARROW = 16  # parts of a cell's width
-ROUNDS, HELPS, IDLE = 60, 0.97, 3  # of cutting, at most; less is no help, and after so many times it is left
+BATCH = 8  # cells of the domain cut at once: of more, some are cut in vain
+ROUNDS, HELPS, IDLE = 80, 0.97, 6  # of cutting, at most; less is no help, and after so many times it is left
 SAME = 2.0**-40  # numbers so near are one
 
 
@@ -107,12 +108,12 @@ def prove(network: Network, machine: Machine, claim: Claim, low: Array, high: Ar
         for group, each in zip(groups, registers.open(groups, forms), strict=True):
             del group
             _cut_first(each, block.function)
-            _refine(each, CLOSE, CELLS)
+            _refine(each, CLOSE, CELLS, CELLS)
             cells += len(each.cells[0])
         local.append(registers.close().values)
     outputs = registers.outputs()
     if cover.cells[1].shape[0] > 1:
-        _refine(outputs, CLOSE_OUTPUTS, OUTPUTS)
+        _refine(outputs, CLOSE_OUTPUTS, OUTPUTS, BATCH)
     return Proved(float(outputs.largest().values[0]), tuple(local), cells)
 
 
@@ -290,8 +291,11 @@ def _forms_on(steps: Steps, low: Array, high: Array) -> tuple[Array, ...]:
     return tuple(np.concatenate(each, axis=1) for each in zip(*found, strict=True))
 
 
-def _refine(cover: Cover, close: float, most: int) -> None:
-    """Cut where bounds are largest, until they are close to bounds at points, cuts help little, or cells are many."""
+def _refine(cover: Cover, close: float, most: int, batch: int) -> None:
+    """Cut where bounds are largest, until they are close to bounds at points, cuts help little, or cells are many.
+
+    In each round up to ``batch`` cells of a box are cut, the worst.
+    """
     evaluate, boxes = cover.evaluate, len(cover.largest().values)
     before, idle = np.full(boxes, np.inf), np.zeros(boxes, dtype=np.int64)
     for _ in range(ROUNDS):
@@ -304,7 +308,7 @@ def _refine(cover: Cover, close: float, most: int) -> None:
         at = evaluate(which[top], middle, middle)
         best = np.zeros(boxes)
         np.maximum.at(best, which[top], np.where(np.isfinite(at), at, 0.0))
-        wide = (high > low).any(axis=1) & (idle[which] < IDLE)
+        wide = (high > low).any(axis=1) & (idle[which] < IDLE) & (rank < batch)
         cells = np.flatnonzero((bounds > close * best[which]) & wide)
         if not len(cells) or len(which) + len(cells) > most:
             return

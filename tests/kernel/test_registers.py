@@ -19,10 +19,14 @@ from attnforge.expression import parse
 from attnforge.expression.evaluate import at_point
 from attnforge.expression.tree import joined
 from attnforge.kernel.cover import Cover, Cut
-from attnforge.kernel.registers import Errors, OnCells, Registers
+from attnforge.kernel.degrees import degrees
+from attnforge.kernel.local import Heads, Reading
+from attnforge.kernel.models import Models
+from attnforge.kernel.registers import Errors, Group, OnCells, Registers
 from attnforge.kernel.slopes import moved, ranges, slopes
 from attnforge.kernel.steps import Block, Forms, Steps, extended
-from attnforge.network import flatten, unflatten
+from attnforge.kernel.stream import Projection
+from attnforge.network import Attention, Network, flatten, unflatten
 from attnforge.outward import Balls, Up, machine, precision
 from attnforge.proving.recognition import of_graph, of_relu_network
 from attnforge.proving.registers import prove
@@ -355,3 +359,79 @@ def test_registers_lie_in_their_ranges_on_every_cell():
             slack = 1e-12 * (1 + np.abs(values))
             assert np.all(found.low - slack <= values)
             assert np.all(values <= found.high + slack)
+
+
+# Each error enters
+
+
+def lines(function="y[0]"):
+    """One number, passed on twice: by the function, and as it is."""
+    forms = [Forms({b: Balls.exact([[1.0]])}, Balls.exact([0.0])) for b in range(3)]
+    return Steps(1, (Block(parse(function), (forms[0],)), Block(parse("y[0]"), (forms[1],))), forms[2])
+
+
+def after(steps, low, high, cast, forms, heads):
+    on = OnCells(steps, np.array([[low]]), np.array([[high]]), Up.of([cast]))
+    for block in steps.blocks:
+        read, inside = on.forms(block, Up.of([[forms]]))
+        on.write(block, read, inside, Up.of([heads]))
+    return on
+
+
+@pytest.mark.parametrize(("cast", "forms", "heads"), [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)])
+def test_what_is_cast_read_and_computed_enters(cast, forms, heads):
+    error = after(lines(), 2.0, 4.0, cast, forms, heads).errors.of(-1).values[0, 0]
+    expected = cast + 2 * (forms + heads)
+    assert 1.0 <= error[0] <= 1.0 + 1e-12  # the radius of the cell
+    assert expected <= error[1] <= expected + 1e-12
+
+
+def test_slopes_are_those_of_the_whole_cell_and_of_the_run():
+    error = after(lines("y[0]^2"), 0.0, 1.0, 0.5, 0.0, 0.0).errors.of(-1).values[0, 0, 1]
+    assert 1.5**2 - 1.0 <= error <= 2 * 1.5 * 0.5 + 1e-12
+    root = after(lines("sqrt(y[0])"), 0.0, 1.0, 1e-4, 0.0, 0.0).errors.of(-1).values[0, 0, 1]
+    assert 1e-2 <= root <= 1e-2 + 1e-12
+
+
+def test_heads_are_proved_where_runs_read():
+    head = af.network.Head(
+        np.array([[1.0]]),
+        np.array([[1.0]]),
+        memory_keys=np.array([[0.0], [1.0]]),
+        memory_values=np.array([[0.0], [1.0]]),
+    )
+    network = Network((Attention((head,)),), 1, 1)
+    form, out = (Forms({b: Balls.exact([[1.0]])}, Balls.exact([0.0])) for b in range(2))
+    steps = Steps(1, (Block(parse("1/(1 + exp(-y[0]))"), (form,)),), out)
+    ends = np.array([0.1]), np.array([0.3])  # no numbers of float32
+    cover = Cover(ends[0][None], ends[1][None], lambda which, *_: np.zeros(len(which)))
+    registers = Registers(network, machine("float32"), steps, ends, [np.array([2])], cover)
+    registers.proceed()
+    reading = Reading(np.ones((1, 1, 1)))
+    (heads,) = registers.open([Group(np.array([0]), reading, 8)], np.ones((1, 1, 1)))
+    _, low, high = heads.cells
+    assert low[0, 0] <= np.float32(0.1) - 2 * abs(np.float32(0.1) - 0.1)
+    assert high[0, 0] >= np.float32(0.3)
+    assert low[0, 0] < 0.1
+    assert high[0, 0] > 0.3
+    registers.close()
+    bound = registers.outputs().largest().values[0]
+    points = np.linspace(0.1, 0.3, 1001)
+    single = points.astype(np.float32)
+    run = 1 / (1 + np.exp(-single))
+    assert np.abs(run - 1 / (1 + np.exp(-points))).max() <= bound < 1e-5
+
+
+@pytest.mark.parametrize("part", ["rest", "made", "rates"])
+def test_what_is_read_beside_moves_queries_and_values(part):
+    number, none = Up.of([[1.0]]), Up.zeros(1, 1)
+    parts = {"rest": none, "made": none, "rates": Up.zeros(1, 1, 1)} | {
+        part: number[..., None] if part == "rates" else number
+    }
+    query = Projection(np.ones((1, 1, 1)), np.zeros((1, 1)), **parts)
+    keys, values = np.array([[[-1.0], [1.0]]]), np.array([[[0.0], [1.0]]])
+    heads = Heads(query, None, None, keys, values, machine("float64"))
+    y = Models.variables(degrees(1, 2), np.array([[1.0]]), np.array([[1.0]]))
+    low, high = heads.values_on(np.array([0]), y).range()
+    assert low[0] <= 0.5 + 1e-15  # of 1 - 1
+    assert high[0] >= 1 / (1 + np.exp(-4.0)) - 1e-15  # of 1 + 1
