@@ -22,8 +22,8 @@ from attnforge.errors import CertificateError
 from attnforge.expression.tree import Node
 from attnforge.kernel.degrees import Degrees
 from attnforge.kernel.formula import formula_models
+from attnforge.kernel.heads import mixture
 from attnforge.kernel.models import Models
-from attnforge.kernel.run import _mixture, _scores
 from attnforge.kernel.softmax import SoftmaxArithmetic
 from attnforge.kernel.steps import form_name
 from attnforge.kernel.stream import Projection, Sources, Stream
@@ -90,8 +90,8 @@ class Heads:
         query = self._limited(_projected(self.query, which, y))
         keys = self._with_own(which, y, self.memory_keys, self.key)
         values = self._with_own(which, y, self.memory_values, self.value)
-        scores = _scores(query.shaped(len(which), 1, query.shape[1]), keys, arithmetic)
-        return _mixture(*scores, values, arithmetic).shaped(len(which))
+        asking = query.shaped(len(which), 1, query.shape[1])
+        return mixture(asking, keys, values, arithmetic).shaped(len(which))
 
     def _with_own(self, which: Numbers, y: Models, memory: Array, own: Projection | None) -> Array | Models:
         """The constants (N, 1, p, r), and then what the token has of its own."""

@@ -14,6 +14,8 @@ import torch
 from flint import arb
 
 import attnforge as af
+from attnforge.certification.graph.by_registers import prove
+from attnforge.certification.graph.recognition import of_graph, of_relu_network
 from attnforge.errors import AttnforgeError, CertificateError
 from attnforge.expression import parse
 from attnforge.expression.evaluate import at_point
@@ -28,8 +30,6 @@ from attnforge.kernel.steps import Block, Forms, Steps, extended
 from attnforge.kernel.stream import Projection
 from attnforge.network import Attention, Network, flatten, unflatten
 from attnforge.outward import Balls, Up, machine, precision
-from attnforge.proving.recognition import of_graph, of_relu_network
-from attnforge.proving.registers import prove
 from attnforge.targets import Box, ReluNetwork
 from attnforge.targets.relu_network import Activation, Affine
 

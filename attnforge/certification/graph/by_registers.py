@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from attnforge.certification.enclosure.kinks import kink_cuts
 from attnforge.certification.graph.layout import formulas_of
 from attnforge.certification.graph.prove import _apart, _check_defined
+from attnforge.certification.graph.recognition import Claim, of_graph, of_relu_network
 from attnforge.certification.statement import Proof, Statement
 from attnforge.errors import CertificateError
 from attnforge.expression.intervals import Interval
@@ -29,7 +29,7 @@ from attnforge.kernel.steps import Steps
 from attnforge.kernel.stream import Stream
 from attnforge.network import Head, Network
 from attnforge.outward import Machine, Up
-from attnforge.proving.recognition import Claim, of_graph, of_relu_network
+from attnforge.proving.kinks import kink_cuts
 from attnforge.targets import Formula, ReluNetwork
 from attnforge.targets.graph import Graph
 

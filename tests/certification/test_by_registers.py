@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import attnforge as af
+from attnforge.certification.graph.by_registers import prove_registers
 from attnforge.certification.statement import Statement
 from attnforge.errors import AttnforgeError
 from attnforge.network import rounded
 from attnforge.outward import machine
-from attnforge.proving.registers import prove_registers
 from attnforge.targets import Formula
 from attnforge.zoo.knobs.basis import in_random_basis
 from attnforge.zoo.knobs.distractors import with_distractors
