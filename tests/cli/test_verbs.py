@@ -134,7 +134,6 @@ def test_the_zoo_is_listed_told_saved_and_exported(run, data, tmp_path: Path) ->
         (("gate", "--to", "torch"), 2, "-o"),
         (("gate", "--to", "vhdl", "-o", "f"), 2, "onnx"),
         (("gate", "-o", "f.docx"), 2, ".safetensors"),
-        (("histogram", "-o", "f.safetensors"), 3, "Python functions"),
     ],
 )
 def test_what_the_zoo_refuses(run, tmp_path, monkeypatch, words: tuple[str, ...], code: int, text: str) -> None:
