@@ -88,7 +88,7 @@ def test_constants_are_two_numbers_and_what_these_leave_out(text):
     _, found = modelled(text, points, points, degrees(2, 1))
     with precision(400):
         miss = abs(enclose(parse(text), {}) - at_point(found, 0, [0.0, 0.0]))
-    assert 0 < miss.lower()
+    assert miss.lower() > 0
     assert miss.lower() <= found.remainder.values[0] <= 2.0**-104
 
 
