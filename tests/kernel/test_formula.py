@@ -82,6 +82,16 @@ def test_at_points_almost_nothing_is_left_out(text):
         assert np.median(found.remainder.values) <= 3e4 * (20 * radius) ** 6 + 1e3 * radius * 2.0**-53
 
 
+@pytest.mark.parametrize("text", ["pi", "e"])
+def test_constants_are_two_numbers_and_what_these_leave_out(text):
+    points = np.zeros((1, 2))
+    _, found = modelled(text, points, points, degrees(2, 1))
+    with precision(400):
+        miss = abs(enclose(parse(text), {}) - at_point(found, 0, [0.0, 0.0]))
+    assert miss.lower() > 0
+    assert miss.lower() <= found.remainder.values[0] <= 2.0**-104
+
+
 def test_balls_as_pairs():
     rng = np.random.default_rng(2)
     with precision(128):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ from attnforge.kernel.degrees import degrees
 from attnforge.kernel.models import Models
 from attnforge.kernel.rounding import EXACT
 from attnforge.kernel.softmax import SoftmaxArithmetic
-from attnforge.outward import Machine
+from attnforge.outward import Machine, Up
 from tests.kernel.executions import furthest, head
 
 EXAMPLES = int(os.environ.get("ATTNFORGE_EXAMPLES", "12"))
@@ -145,6 +146,45 @@ def test_any_distance_of_far_keys_is_sound(distance):
             assert np.all(off <= found.rest.values[cell, 0] * (1 + 1e-9) + 1e-13)
             closest = min(closest, (found.rest.values[cell, 0] / np.maximum(off, 1e-30)).min())
     assert not 0 < distance < 5 or closest < 5
+
+
+@pytest.mark.parametrize("part", ["slopes", "curvature", "rest"])
+def test_no_weight_is_larger_than_its_gap_says(part):
+    """Of any function that a query's model stands for; at some corner it comes close."""
+    rng, table = np.random.default_rng(4), degrees(2, 2)
+    keys, middle = rng.normal(size=(20, 3)), rng.normal(size=3)
+    c, rest = np.zeros((len(table), 1, 1, 3)), np.zeros((1, 1, 3))
+    c[0, 0, 0] = middle
+    rows = np.flatnonzero(table.totals == {"slopes": 1, "curvature": 2}.get(part, 3))
+    c[rows, 0, 0] = rng.normal(size=(len(rows), 3)) * 0.3
+    rest[:] = 0.3 * (part == "rest")
+    gap, _ = heads.gaps(Models(table, c, Up(rest)), keys[None, None], SoftmaxArithmetic(EXACT, 20))
+    best, closest = int((keys @ middle).argmax()), np.inf
+    for t in [(1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (1, 0), (0, -1), (-1, 0)]:
+        monomials = np.prod(np.array(t, dtype=float) ** table.exponents, axis=1)
+        for signs in np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, -1).T:
+            scores = keys @ (monomials @ c[:, 0, 0] + signs * rest[0, 0])
+            assert np.all(scores - scores[best] <= gap[0, 0] + 1e-12)
+            closest = min(closest, (gap[0, 0] - scores + scores[best])[np.arange(20) != best].min())
+    assert closest < 1.0
+
+
+def test_gaps_allow_for_what_the_run_rounds():
+    gap, _ = heads.gaps(constants([[[1.0]]]), np.array([[[[5.0], [4.0]]]]), SoftmaxArithmetic(ROUGH, 2))
+    assert gap[0, 0, 1] >= -1 + (5 + 4 + 1 + 16) * ROUGH.roundoff
+
+
+def test_what_is_left_out_counts_among_what_is_summed():
+    """Values that are zero but for far keys: additions, three roundings of each term, a cast."""
+    keys, values = np.array([[0.0]] * 4 + [[-2.0]] * 2), np.array([[0.0]] * 4 + [[5.0]] * 2)
+    given, far = (keys[None, None], values[None, None]), 2 * np.exp(-2)
+    one, other = (
+        heads.mixture_of_near(constants([[[1.0]]]), *given, SoftmaxArithmetic(on, 6), 1.0).rest.values.item()
+        for on in (COARSE, EXACT)
+    )
+    assert one - other >= COARSE.roundoff * 5 * far * (5 + 3)
+    small = SoftmaxArithmetic(replace(EXACT, largest=1.3), 6)
+    assert np.isinf(heads.mixture_of_near(constants([[[1.0]]]), *given, small, 1.0).rest.values.item())
 
 
 def test_far_keys_cost_what_they_weigh():

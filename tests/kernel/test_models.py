@@ -271,6 +271,20 @@ def test_ranges_hold_all_members(table, regime):
     misses(rng, same, lambda a: a, one)
 
 
+def test_a_range_is_held_to_its_ends():
+    rng, table = np.random.default_rng(10), degrees(1, 1)
+    low = rng.normal(size=40 * CELLS)
+    high = low + rng.uniform(size=low.size) * 2.0 ** -rng.integers(0, 50, size=low.size).astype(float)
+    found = Models.constant(table, np.zeros(low.size)).only(np.zeros(low.size, dtype=bool))
+    found = found.between(low, high, found.rest)
+    with precision(BITS):
+        for at, rest, ends in zip(
+            found.c[0].tolist(), found.rest.values.tolist(), zip(low, high, strict=True), strict=True
+        ):
+            assert all(abs(arb(float(end)) - arb(at)) <= arb(rest) for end in ends)
+    assert (found.rest.values <= (high - low) * 0.5 * (1 + 2.0**-40) + np.abs(low) * 2.0**-52).all()
+
+
 def test_variables_reach_the_ends_of_their_cells_and_no_farther():
     rng = np.random.default_rng(7)
     lower = rng.normal(size=(CELLS, 3)) * 10.0 ** rng.integers(-8, 9, size=(CELLS, 3))
