@@ -458,3 +458,60 @@ def test_selected_keys_of_unlike_scores_are_ranked_with_less_of_a_gap(lower):
     known = [(tokens, meaning(said, tokens)) for tokens in sequences(said)]
     (met,) = judged(Replaced(net, layers), said, known, 0.0, np.random.default_rng(8), 1)
     assert 1e-30 < met <= 1.0
+
+
+def majority():
+    """A comparison of a mean with a half, by a head whose cells are intervals; its layer, and what it reads."""
+    share = p.mean(p.numbers({"a": 1, "b": 0}, p.tokens))
+    net = p.compile(share > Fraction(1, 2), ["a", "b"], LENGTH)
+    said = stated(net.layout)
+    return net, said, [(tokens, meaning(said, tokens)) for tokens in sequences(said)]
+
+
+def last_head(net, **arrays):
+    """The network whose last head, a lookup, has other arrays."""
+    *before, attention, last = net.network.layers
+    return Replaced(net, (*before, replace(attention, heads=(replace(attention.heads[0], **arrays),)), last))
+
+
+@pytest.mark.parametrize("closer", [0.5, 0.9, 0.97])
+def test_cells_are_compared_at_both_ends(closer):
+    """The line of the upper cell comes near that of the lower one, where this ends."""
+    net, said, known = majority()
+    head = net.network.heads[-1]
+    keys, half = head.memory_keys.copy(), Fraction(1, 2)
+    keys[1, 1] += closer * float((keys[0, 0] - keys[1, 0]) * float(half) + keys[0, 1] - keys[1, 1])
+    found = judged(last_head(net, memory_keys=keys), said, known, 0.0, np.random.default_rng(9), 1)
+    assert 1e-3 < found[-1] <= 1.0
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6])
+@pytest.mark.parametrize("what", ["weights", "errors"])
+def test_numbers_that_are_looked_up_are_off_by_as_much_as_cells_are_apart(what, share):
+    """By a weight on the token beside them, or by an error of the register."""
+    net, said, known = majority()
+    head, source = net.network.heads[-1], np.random.default_rng(10)
+    crossing = float(
+        (head.memory_keys[0, 1] - head.memory_keys[1, 1]) / (head.memory_keys[1, 0] - head.memory_keys[0, 0])
+    )
+    off = share * (crossing - 0.5)
+    query = head.query.copy()
+    if what == "weights":
+        query[net.layout[net.layout.typed.token].start, 0] += off
+    found = judged(last_head(net, query=query), said, known, off if what == "errors" else 0.0, source, 3, inputs=False)
+    assert 1e-3 < found[-1] <= 1.0
+
+
+def test_where_nothing_is_selected_the_constant_key_is_above_tokens_by_a_gap():
+    """A default, beside tokens that do not meet the condition, all of which weigh nearly as much."""
+    net = p.compile(
+        p.aggregate(p.where(p.tokens, lambda token: token == "a"), p.indices, default=-1), ["a", "b"], LENGTH
+    )
+    said = stated(net.layout)
+    known = [(tokens, meaning(said, tokens)) for tokens in sequences(said)]
+    for scale in (1 / 8, 1 / 16, 1 / 128):
+        layers = list(net.network.layers)
+        heads = tuple(replace(head, query=head.query * scale) for head in layers[1].heads)
+        layers[1] = replace(layers[1], heads=heads)
+        (met,) = judged(Replaced(net, tuple(layers)), said, known, 0.0, np.random.default_rng(11), 1)
+        assert 1e-2 < met <= 1.0
