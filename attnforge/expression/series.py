@@ -34,10 +34,10 @@ def add(*terms: arb_series) -> arb_series:
 
 
 def multiply(*factors: arb_series) -> arb_series:
-    """The product; zero times what has no value has none (flint takes that for zero)."""
+    """The product; zero times what has no value has none, in no order (flint takes that for zero)."""
     vanishes = any(not u.length() for u in factors)
     if vanishes and any(c.is_nan() for u in factors for c in u):
-        return arb_series([arb.nan()])
+        return arb_series([arb.nan()] * ctx.cap)
     return reduce(lambda u, v: u * v, factors)
 
 

@@ -62,7 +62,10 @@ def judged(case) -> str:
     return certificate.status
 
 
-@pytest.mark.parametrize("seed", range(EXAMPLES))
+NO_VALUES_TIMES_ZERO = 471  # asin(u) - asin(u) beyond 1, behind a factor that is zero there
+
+
+@pytest.mark.parametrize("seed", sorted({*range(EXAMPLES), NO_VALUES_TIMES_ZERO}))
 def test_what_is_proved_holds_in_fifty_digits(seed, record_property, clock):
     case, clock.tick = hostile.drawn(seed), 1.0
     outcome = judged(case)

@@ -166,7 +166,8 @@ class ErrorOnIntervals:
         low, high, middle, radius = map(arb, (lower, upper_, *_middle(lower, upper_)))
         try:
             near, far = (taylor(self.tree, self._arguments(x, radius)) for x in (middle, low.union(high)))
-            return [near[j] for j in range(DEGREE + 1)], abs(far[DEGREE + 1])
+            rest = arb.nan() if far[0].is_nan() else abs(far[DEGREE + 1])  # the formula has no value somewhere
+            return [near[j] for j in range(DEGREE + 1)], rest
         except NotSmoothError:
             pass
         cell, zeros = self._between(low, high), [arb(0)] * (DEGREE - 1)
