@@ -110,7 +110,7 @@ def _composed(rule: Univariate, u: Models) -> Models:
         found = (found * rest).less(-at.hi[j], -at.lo[j]).wider(at.radius[j])
     found = found.wider((Up.of(over.hi[1]) + over.lo[1] + over.radius[1]) * swing ** (degree + 1))
     reach = (Up.of(over.lo[0]) + over.radius[0]).values
-    has_values = ~np.isnan(over.hi).any(axis=0)
+    has_values = np.asarray(~np.isnan(over.hi).any(axis=0))
     low, high = np.nextafter(over.hi[0] - reach, -np.inf), np.nextafter(over.hi[0] + reach, np.inf)
     return _within(found, low, high).only(has_values)
 

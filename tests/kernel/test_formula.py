@@ -108,9 +108,7 @@ def test_balls_as_pairs():
         assert not np.isfinite(pair(arb(10) ** 400)[2])
 
 
-@pytest.mark.parametrize(
-    "text", ["asin(1 + 1e-9 - x)*relu(-1 - x)", "(asin(1.1 - x) - asin(1.1 - x))*step(-1 - x) + x"]
-)
+@pytest.mark.parametrize("text", ["asin(1 + 1e-9 - x)*relu(-1 - x)", "(asin(1.1 - x) - asin(1.1 - x))*step(-1 - x)"])
 def test_zero_times_what_has_no_value_is_not_known(text):
     for table in (degrees(1, 6), degrees(1, 1)):
         inputs = Models.variables(table, np.zeros((1, 1)), np.full((1, 1), 0.01))
