@@ -73,6 +73,7 @@ def chain(rng, kinds):
 
 
 @pytest.mark.parametrize("kinds", [("inputs",), ("forms",), ("heads",), ("inputs", "slopes"), ("inputs", "weights"),
+                                   ("forms", "slopes"), ("inputs", "slopes", "weights"),
                                    ("inputs", "forms", "heads", "slopes", "weights")])  # fmt: skip
 def test_errors_are_within_what_adjoints_make_of_them(kinds):
     rng, tightest = np.random.default_rng(len(kinds) + ord(kinds[-1][0])), 0.0
@@ -150,6 +151,9 @@ def test_what_ends_is_moved_by_its_modulus():
     assert 1e-4 <= moved(extended(parse("sqrt(y[0])")), *box, np.array([[1e-8]]))[0] < 1.001e-4
     assert not np.isfinite(slopes(extended(parse("sqrt(y[0])")), *box)[1]).any()
     assert not np.isfinite(moved(parse("1/y[0]"), np.array([[-1.0]]), np.array([[1.0]]), np.array([[0.1]]))[0])
+    end = moved(extended(parse("asin(y[0])")), np.array([[0.9]]), np.array([[1.0]]), np.array([[0.1]]))[0]
+    assert np.arccos(0.9) <= end <= np.arccos(0.9) * np.pi / 2
+    assert not np.isfinite(slopes(parse("log(y[0])"), np.array([[-2.0]]), np.array([[-1.0]]))).any()
     assert moved(parse("step(y[0])"), np.array([[-1.0]]), np.array([[1.0]]), np.array([[0.1]]))[0] >= 1.0
 
 
@@ -406,6 +410,8 @@ def test_heads_are_proved_where_runs_read():
     ends = np.array([0.1]), np.array([0.3])  # no numbers of float32
     cover = Cover(ends[0][None], ends[1][None], lambda which, *_: np.zeros(len(which)))
     registers = Registers(network, machine("float32"), steps, ends, [np.array([2])], cover)
+    assert registers.sources.low[1] < 0.1
+    assert registers.sources.high[1] >= np.float32(0.3)
     registers.proceed()
     reading = Reading(np.ones((1, 1, 1)))
     (heads,) = registers.open([Group(np.array([0]), reading, 8)], np.ones((1, 1, 1)))

@@ -122,11 +122,12 @@ def test_products_are_exact_where_numbers_are_passed_on():
     for _ in range(DRAWS):
         tiny = 10.0 ** -float(rng.choice([0, 161, 100]))  # products of the second are below all normal numbers
         a, b = weights(rng, (3, 4), "float64") * tiny, weights(rng, (4, 2), "float64") * tiny
-        found = product(Balls(a, np.abs(a) * 1e-3), b)
+        known = np.abs(a) * (1e-3 if rng.integers(2) else 0.0)
+        found = product(Balls(a, known), b)
         for sign in (-1, 1):
-            member = exact(a) + sign * exact(np.abs(a) * 1e-3)
+            member = exact(a) + sign * exact(known)
             assert np.all(np.abs(member @ exact(b) - exact(found.mid)) <= exact(found.rad))
-        c, full = weights(rng, (2, 2), "float64"), weights(rng, (4, 2), "float64")
+        c, full = weights(rng, (2, 2), "float64") * tiny, weights(rng, (4, 2), "float64") * tiny * tiny
         less = less_products(full[None], b[None], c[None])
         assert np.all(np.abs(exact(full) - exact(b) @ exact(c) - exact(less.mid[0])) <= exact(less.rad[0]))
 
@@ -159,3 +160,12 @@ def test_what_a_map_rounds_stays_in_the_stream():
     assert 0 < off <= Fraction(stream.error.values[0])
     after = stream.mapped(Linear((Term(np.array([[4.0]])),)), sources)
     assert after.error.values[0] >= 4 * stream.error.values[0]
+
+
+def test_a_residual_is_one_summand_more():
+    numbers = np.array([1.0, *round_to(np.array([0.7, 1 / 3]), "float32")])
+    sources = Sources(numbers, numbers)
+    stream = Stream.of_inputs(1, machine("float32")).attended(np.array([2]), np.ones((1, 1)), sources, residual=True)
+    run = float(round_to(numbers[1:2] + numbers[2:], "float32")[0])
+    off = abs(Fraction(run) - Fraction(numbers[1]) - Fraction(numbers[2]))
+    assert 0 < off <= Fraction(stream.error.values[0])
