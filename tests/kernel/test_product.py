@@ -124,6 +124,18 @@ def test_keys_far_below_the_best_are_charged_what_subtracting_it_rounds():
     assert 0.5 * found.swing().values.item() <= off <= found.swing().values.item()
 
 
+def test_large_scores_are_charged_what_scaling_them_rounds():
+    """By log2(e), before the largest is subtracted: a unit of the score, whatever is common to all keys."""
+    keys = np.array([[x, y] for x in (4.0, 4.001) for y in (4.0, 4.001)])
+    values, query = np.array([[1.0], [-1.0], [1.0], [-1.0]]), np.array([15.0, 17.0])
+    arithmetic = SoftmaxArithmetic(Machine("single", 2.0**-14, 2.0**-14, 1e30, 0.0, 4), 4, ulps=0)
+    given = Models.constant(degrees(2, 1), query[None, None])
+    found = mixture_of_factors(given, keys, values, factors_of(keys), arithmetic)
+    execute = partial(one_output, query=query, keys=keys, values=values, arithmetic=arithmetic)
+    off = np.abs(furthest(execute, arithmetic.machine, 0, 120) - found.c[0].item()).max()
+    assert 0.7 * found.swing().values.item() <= off <= found.swing().values.item()
+
+
 def test_what_rows_do_not_explain_is_charged():
     """Any rows and places will do."""
     rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from attnforge.kernel.models import Models
 from attnforge.kernel.rounding import EXACT, Sums
 from attnforge.kernel.run import run_network
 from attnforge.network import Attention, Head, Linear, Network, Softmax, Term, apply, rounded
-from attnforge.outward import Machine, Up, machine, precision
+from attnforge.outward import Machine, Up, machine, precision, round_to
 from attnforge.runtime import AttentionNetwork
 from tests.kernel.executions import Rounding, furthest, linear
 from tests.readers.exact import exact_output
@@ -189,6 +189,15 @@ def test_an_unknown_feature_times_zero_is_not_known():
     by_weights = Sums.of(unknown, simple, np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]))
     assert np.isinf(by_weights.sizes.values).all()
     assert np.isinf(Sums.products(unknown, Up.zeros(1, 2), simple).sizes.values).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_inputs_are_cast_to_the_dtype(dtype):
+    given = np.random.default_rng(0).normal(size=(1, 200, 1))
+    found = run_network(Network((Linear((Term(),)),), 1), Models.constant(degrees(1, 1), given), machine(dtype))
+    off = np.abs(round_to(given, dtype) - given)
+    assert np.all(off <= found.rest.values)
+    assert (off / found.rest.values).max() > 0.9
 
 
 def test_what_may_leave_the_dtype_is_not_known():
