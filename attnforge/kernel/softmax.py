@@ -158,8 +158,8 @@ class SoftmaxArithmetic:
         return Up.of(gamma(2 * (self.keys + self.blocks) - 2, self.unit)) + cast
 
     def lost(self, largest: npt.ArrayLike | Up) -> Up:
-        """What may vanish: small weights, whose values are at most ``largest``, and small products with them."""
-        return (Up.of(1.0) + largest) * self.keys * self.machine.underflow
+        """What may vanish: small products; small weights, whose values, up to ``largest``, are twice that from a mean."""
+        return (Up.of(0.5) + largest) * (2 * self.keys * self.machine.underflow)
 
     @property
     def operations(self) -> int:

@@ -123,3 +123,12 @@ def test_scores_are_sums_of_products():
     assert model.score(5) == gamma(5, 2.0**-24)
     assert model.scores(5) == gamma(11, 2.0**-24)
     assert SoftmaxArithmetic(machine("float64"), 3).scores(5) == gamma(7)
+
+
+def test_weights_that_vanish_move_a_mean_by_twice_the_values():
+    model = SoftmaxArithmetic(machine("float16"), keys=100)
+    weight, value = Fraction(model.machine.underflow), 1000
+    others = (model.keys - 1) * weight
+    moved = (others * value - value) / (1 + others) + value  # of one key of weight 1 and value -1000
+    assert moved > (1 + value) * model.keys * weight
+    assert moved <= Fraction(float(model.lost(value)))
