@@ -158,7 +158,7 @@ class SoftmaxArithmetic:
         return Up.of(gamma(2 * (self.keys + self.blocks) - 2, self.unit)) + cast
 
     def lost(self, largest: npt.ArrayLike | Up) -> Up:
-        """What may vanish: small products; small weights, whose values, up to ``largest``, are twice that from a mean."""
+        """What may vanish: small products, and small weights of values at most twice ``largest`` from a mean."""
         return (Up.of(0.5) + largest) * (2 * self.keys * self.machine.underflow)
 
     @property
