@@ -19,7 +19,9 @@ SECONDS = 300  # of one cell, on a busy machine
 def executed(path: Path) -> nbformat.NotebookNode:
     """The notebook with the outputs of a fresh run; times, settings and warnings of libraries are left out."""
     book = nbformat.read(path, as_version=4)
-    NotebookClient(book, timeout=SECONDS, kernel_name="python3", coalesce_streams=True).execute(cwd=str(FOLDER))
+    NotebookClient(
+        book, timeout=SECONDS, startup_timeout=SECONDS, kernel_name="python3", coalesce_streams=True
+    ).execute(cwd=str(FOLDER))
     book.metadata = {key: book.metadata[key] for key in ("kernelspec",) if key in book.metadata}
     for cell in book.cells:
         cell.metadata = {}
