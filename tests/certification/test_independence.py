@@ -17,7 +17,7 @@ MOST_LINES = 5100
 OWN = tuple(f"attnforge.certification.{name}" for name in ("certificate", "dialect", "checker"))
 ALLOWED = (
     *OWN,
-    *(f"attnforge.{name}" for name in ("outward", "kernel", "expression", "network", "targets")),
+    *(f"attnforge.{name}" for name in ("outward", "kernel.softmax", "expression", "network", "targets")),
     *(f"attnforge.{name}" for name in ("display", "effort", "errors")),
     "flint",
     "numpy",
